@@ -20,9 +20,10 @@ from coordinator.config.sections import (
     Settings,
     every_setting,
 )
-from coordinator.config.security import TlsSettings
+from coordinator.config.security import AuthenticationSettings, TlsSettings
 
 __all__ = [
+    "AuthenticationSettings",
     "ENVIRONMENT_PREFIX",
     "AuthorizationSettings",
     "ClusterSection",

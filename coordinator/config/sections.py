@@ -27,7 +27,7 @@ from coordinator.config.section import (
     section_of,
     setting,
 )
-from coordinator.config.security import TlsSettings
+from coordinator.config.security import AuthenticationSettings, TlsSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
 from coordinator.protocol.text.addresses import parse_address
@@ -411,6 +411,7 @@ class Settings(BaseSettings):
     replica: ReplicaSettings = Field(default_factory=ReplicaSettings)
     authorization: AuthorizationSettings = Field(default_factory=AuthorizationSettings)
     tls: TlsSettings = Field(default_factory=TlsSettings)
+    authentication: AuthenticationSettings = Field(default_factory=AuthenticationSettings)
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:

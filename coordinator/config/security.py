@@ -2,9 +2,10 @@
 
 from typing import Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from coordinator.config.section import LONGEST_MS, Section, setting
+from coordinator.core.security.principal import SubjectRule, parse_subject_rules
 
 
 def _file(why: str) -> str:
@@ -48,3 +49,26 @@ class TlsSettings(Section):
                 "the certificates of clients are signed"
             )
         return self
+
+
+class AuthenticationSettings(Section):
+    """The principal that a connection acts for: `User:NAME`, or User:ANONYMOUS where nobody has said who it is."""
+
+    certificate_rules: str = setting(
+        "DEFAULT",
+        "",
+        "Makes the name of a certificate's subject, as Kafka's ssl.principal.mapping.rules do: RULE:PATTERN/NAME/[LU] "
+        "or DEFAULT, with commas between; the first that matches counts. DEFAULT is the whole subject.",
+        max_length=10_000,
+    )
+
+    @field_validator("certificate_rules")
+    @classmethod
+    def _can_be_read(cls, value: str) -> str:
+        parse_subject_rules(value)
+        return value
+
+    @property
+    def subject_rules(self) -> tuple[SubjectRule, ...]:
+        """The rules, read."""
+        return parse_subject_rules(self.certificate_rules)

@@ -49,6 +49,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import DiskPort, LogSink
+from coordinator.core.security.principal import Principal
 from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
@@ -247,9 +248,9 @@ class Driver:
 
     # ---- from the server --------------------------------------------------------------------------------------------
 
-    def connection_opened(self, connection_id: int, host: str) -> None:
+    def connection_opened(self, connection_id: int, host: str, principal: Principal) -> None:
         """Tell the node about a new peer."""
-        self._take(ConnectionOpened(connection_id, host))
+        self._take(ConnectionOpened(connection_id, host, principal))
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""

@@ -91,7 +91,15 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         max_pending_bytes=settings.disk.max_pending_bytes,
     )
     tls = tls_of_members(settings.tls, log)
-    server = Server(settings.server, driver, driver.clock, log, open_logs=most_open_files(_MOST_SHARDS), tls=tls)
+    server = Server(
+        settings.server,
+        driver,
+        driver.clock,
+        log,
+        open_logs=most_open_files(_MOST_SHARDS),
+        tls=tls,
+        subject_rules=settings.authentication.subject_rules,
+    )
     rules = rules_of(settings.authorization, log)
     disk = _open_disk(settings, driver)
     known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))

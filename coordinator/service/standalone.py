@@ -61,7 +61,15 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
     )
     open_logs = most_open_files(settings.node.shards)
     tls = tls_of_members(settings.tls, log)
-    server = Server(settings.server, driver, driver.clock, log, open_logs=open_logs, tls=tls)
+    server = Server(
+        settings.server,
+        driver,
+        driver.clock,
+        log,
+        open_logs=open_logs,
+        tls=tls,
+        subject_rules=settings.authentication.subject_rules,
+    )
     rules = rules_of(settings.authorization, log)
     authorizer = None if rules is None else Authorizer(rules.value)
     disk = _open_disk(settings, driver)

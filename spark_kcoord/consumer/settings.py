@@ -22,7 +22,7 @@ from spark_kcoord.consumer.errors import SettingError
 from spark_kcoord.errors import OptionError
 from spark_kcoord.fetch.decoding.columns import COLUMNS
 from spark_kcoord.options.kafka_settings import KafkaSettings, parse_kafka_options
-from spark_kcoord.options.source_options import host_ports
+from spark_kcoord.options.source_options import coordinators_at
 
 __all__ = ["NOT_HERE", "SETTINGS", "WITHOUT_EFFECT", "Setting", "Settings", "parse_settings"]
 
@@ -120,6 +120,14 @@ def _deserializer(value: Any) -> Any:
     return value
 
 
+def _security_or_none(value: Any) -> Any:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not all(isinstance(part, str) for pair in value.items() for part in pair):
+        raise ValueError("texts by name, such as {'kcoord.security.protocol': 'SSL'}")
+    return dict(value)
+
+
 def _anything(value: Any) -> Any:
     return value
 
@@ -137,6 +145,13 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     for setting in (
         # ---- the group
         Setting("coordinators", _texts_or_none, None, "`host:port` of kcoord nodes; needed by a member of a group"),
+        Setting(
+            "coordinator_security",
+            _security_or_none,
+            None,
+            "how kcoord nodes are spoken to: options such as `kcoord.ssl.ca.location`, by name",
+            is_secret=True,
+        ),
         Setting("group_id", _text_or_none, None, "the group; None reads without one"),
         Setting("group_instance_id", _text_or_none, None, "a static member: it keeps its place for a session time-out"),
         Setting("client_id", _text, "kcoord-python-HOST-PID", "the name that operators see"),
@@ -317,7 +332,13 @@ def parse_settings(given: Mapping[str, Any]) -> Settings:
             f"'session_timeout_ms', which is {values['session_timeout_ms']}."
         )
     try:
-        coordinators = host_ports(values["coordinators"]) if values["coordinators"] else ()
+        coordinators = (
+            coordinators_at(values["coordinators"], values["coordinator_security"] or {})
+            if values["coordinators"]
+            else ()
+        )
+    except OptionError as error:
+        raise SettingError(f"Setting 'coordinator_security' cannot be used: {error}") from None
     except ValueError as error:
         raise SettingError(f"Setting 'coordinators' cannot be {values['coordinators']!r}: {error}.") from None
     return Settings(

@@ -6,6 +6,7 @@ never 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +15,7 @@ from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.options.kinds import SERVERS
-from spark_kcoord.options.source_options import host_ports
+from spark_kcoord.options.source_options import coordinators_at
 
 __all__ = ["PartitionLag", "group_lag"]
 
@@ -40,12 +41,15 @@ class PartitionLag:
         return max(0, self.end - self.committed)
 
 
-def group_lag(coordinators: str, group_id: str, *, timeout_s: float = TIMEOUT_S) -> list[PartitionLag]:
+def group_lag(
+    coordinators: str, group_id: str, *, timeout_s: float = TIMEOUT_S, security: Mapping[str, str] | None = None
+) -> list[PartitionLag]:
     """Return the partitions of a group by topic and number; ``coordinators`` is ``host:port,…``.
 
+    ``security`` are options such as ``kcoord.ssl.ca.location``, which say how these are spoken to.
     Raises KcoordError when no coordinator answers or there is no such group.
     """
-    servers = host_ports(SERVERS.read("kcoord.bootstrap.servers", coordinators))
+    servers = coordinators_at(SERVERS.read("kcoord.bootstrap.servers", coordinators), security or {})
     response = request_once(servers, DescribeGroup(group_id), timeout_s=timeout_s)
     assert isinstance(response, DescribeGroupResponse)
     if response.error is not ErrorCode.NONE:

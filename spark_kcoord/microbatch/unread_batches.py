@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import TYPE_CHECKING, Final
 
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.options.source_options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions
 
 if TYPE_CHECKING:
     from coordinator.protocol.parts import Claim, PartitionResult
@@ -79,4 +79,4 @@ def warn_where_group_is_known(
 def _committed(options: SourceOptions) -> Sized:
     from spark_kcoord.member.one_shot import fetch_offsets
 
-    return fetch_offsets(host_ports(options.coordinators), options.group, timeout_s=_ASK_TIMEOUT_S)
+    return fetch_offsets(options.coordinators_at, options.group, timeout_s=_ASK_TIMEOUT_S)

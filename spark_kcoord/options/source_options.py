@@ -2,7 +2,8 @@
 
 Names are those of the option table and are case-insensitive. Nothing is silently ignored: an unknown name is told the
 nearest known one, a wrong value what is allowed, and an option that changes nothing here is warned about. The values
-hold secrets only inside ``kafka``, which their repr hides; the object travels to executors inside the pickled reader.
+hold secrets only inside ``kafka`` and ``security``, which their repr hides; the object travels to executors inside the
+pickled reader, without ``security``: executors ask no coordinator.
 Pure, stdlib only; opens nothing.
 """
 
@@ -12,7 +13,7 @@ import difflib
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.kafka_settings import (
@@ -31,10 +32,14 @@ from spark_kcoord.options.offset_specs import (
     parse_offset_spec,
     parse_time_spec,
 )
+from spark_kcoord.options.security_options import SECURITY_OPTIONS
 from spark_kcoord.options.subscription import Subscription, make_subscription
 from spark_kcoord.options.table import COLUMNS, HEADERS, OPTIONS, WITHOUT_EFFECT, Mode, Option
 
-__all__ = ["SourceOptions", "columns_of", "host_ports", "must_be_complete", "parse_options"]
+if TYPE_CHECKING:
+    from coordinator.client.security import Coordinators
+
+__all__ = ["SourceOptions", "columns_of", "coordinators_at", "host_ports", "must_be_complete", "parse_options"]
 
 _log = logging.getLogger(__name__)
 
@@ -91,6 +96,21 @@ class SourceOptions:
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
+    security: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    def __getstate__(self) -> list[Any]:
+        """Leave out what only the driver needs and nobody else may see."""
+        return [() if one.name == "security" else getattr(self, one.name) for one in fields(self)]
+
+    def __setstate__(self, state: list[Any]) -> None:
+        """Make them again of their fields."""
+        for one, value in zip(fields(self), state, strict=True):
+            object.__setattr__(self, one.name, value)
+
+    @property
+    def coordinators_at(self) -> Coordinators:
+        """The coordinators, and how they are spoken to; on the driver alone. Raises OptionError."""
+        return coordinators_at(self.coordinators, dict(self.security))
 
     @property
     def group(self) -> str:
@@ -114,6 +134,16 @@ def host_ports(servers: Sequence[str]) -> tuple[tuple[str, int], ...]:
     return tuple(parse_address(server) for server in servers)
 
 
+def coordinators_at(servers: Sequence[str], security: Mapping[str, str]) -> Coordinators:
+    """Return coordinators with how they are spoken to, by options and the environment; raises OptionError."""
+    from coordinator.client.security import Coordinators, SecurityError, security_of_options  # for the driver alone
+
+    try:
+        return Coordinators(host_ports(servers), security_of_options(security))
+    except SecurityError as error:
+        raise OptionError(f"How a coordinator is spoken to cannot be read: {error}.") from None
+
+
 def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     """Parse the options of one kind of read; raises OptionError for the first thing wrong."""
     options = check_names(given)
@@ -122,6 +152,7 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     _take_kafkas_group(values)
     subscription = make_subscription(values)
     columns = _columns(values)
+    values["security"] = _security(options)
     is_starting_given = not values.keys().isdisjoint(_STARTS)
     values["starting"] = _starting(values, mode)
     values["ending"] = _ending(values)
@@ -132,7 +163,7 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
     _check_handover(values)
     _check_limits(values)
     own = {name: value for name, value in values.items() if name in _OWN_FIELDS}
-    return SourceOptions(
+    parsed = SourceOptions(
         mode=mode,
         subscription=subscription,
         is_starting_given=is_starting_given,
@@ -140,6 +171,14 @@ def parse_options(given: Mapping[str, str], mode: Mode) -> SourceOptions:
         kafka=kafka,
         **own,
     )
+    if parsed.coordinators:
+        parsed.coordinators_at  # noqa: B018 - what is wrong with it is said now
+    return parsed
+
+
+def _security(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    names = {name for name, _ in SECURITY_OPTIONS}
+    return tuple((name, text) for name, text in options.items() if name in names)
 
 
 def check_names(given: Mapping[str, str]) -> dict[str, str]:

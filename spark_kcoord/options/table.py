@@ -28,6 +28,7 @@ from spark_kcoord.options.kinds import (
     names,
     spark_duration_ms,
 )
+from spark_kcoord.options.security_options import SECURITY_OPTIONS
 from spark_kcoord.options.subscription import ASSIGNMENT
 
 __all__ = ["COLUMNS", "HEADERS", "OPTIONS", "WITHOUT_EFFECT", "Mode", "Option", "Scope", "describe_options"]
@@ -370,6 +371,7 @@ OPTIONS: Final = (
         "stream",
         "how long hold waits before it lets another query read the micro-batch again; none waits for ever",
     ),
+    *(Option(name, "security", TEXT.as_secret(), None, "both", meaning) for name, meaning in SECURITY_OPTIONS),
 )
 
 WITHOUT_EFFECT: Final = (

@@ -21,7 +21,7 @@ from spark_kcoord.microbatch.query_member import QueryMember
 from spark_kcoord.microbatch.read_only.member import ReadOnlyMember
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.unread_batches import warn_where_group_is_known
-from spark_kcoord.options.source_options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.source.recent_ends import RecentEnds
 from spark_kcoord.source.resolve import (
     ends_asked_for,
@@ -80,7 +80,7 @@ def new_member(
     """
     starts = stream_starts(options, is_new=not first.member)
     settings = MemberSettings(
-        coordinators=host_ports(options.coordinators),
+        coordinators=options.coordinators_at,
         group_id=options.group,
         topics=options.subscription.topics,
         pattern=options.subscription.pattern,

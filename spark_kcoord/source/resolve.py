@@ -17,7 +17,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.fetch.topic_range import TopicPartition, TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import COMMITTED, EARLIEST_POSITION, LATEST_POSITION, OffsetSpec
-from spark_kcoord.options.source_options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.options.subscription import Subscription
 from spark_kcoord.planning.narrowing import Narrowing
 
@@ -57,7 +57,7 @@ def resolve_kafka(options: SourceOptions) -> KafkaSettings:
         return options.kafka
     from spark_kcoord.member.client import find_coordinator
 
-    found = find_coordinator(host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S)
+    found = find_coordinator(options.coordinators_at, options.group, timeout_s=ONE_SHOT_TIMEOUT_S)
     return options.kafka_at(found.kafka_bootstrap)
 
 
@@ -233,7 +233,7 @@ def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
     from spark_kcoord.member.client import fetch_offsets
 
     found: Mapping[TopicPartition, int] = fetch_offsets(
-        host_ports(options.coordinators), options.group, timeout_s=ONE_SHOT_TIMEOUT_S
+        options.coordinators_at, options.group, timeout_s=ONE_SHOT_TIMEOUT_S
     )
     return found
 

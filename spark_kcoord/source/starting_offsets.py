@@ -20,7 +20,7 @@ from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.options.offset_specs import COMMITTED, LATEST_POSITION, OffsetSpec
-from spark_kcoord.options.source_options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.source.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_name_all,
@@ -126,7 +126,7 @@ def _offsets_by_time(
 
 def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
     """Return what the group has committed; nothing for a group that does not exist yet."""
-    response = request_once(host_ports(options.coordinators), FetchOffsets(options.group), timeout_s=ONE_SHOT_TIMEOUT_S)
+    response = request_once(options.coordinators_at, FetchOffsets(options.group), timeout_s=ONE_SHOT_TIMEOUT_S)
     assert isinstance(response, FetchOffsetsResponse)
     if response.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
         raise KcoordError(

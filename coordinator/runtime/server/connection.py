@@ -9,6 +9,7 @@ import contextlib
 import socket
 from typing import TYPE_CHECKING, cast
 
+from coordinator.core.security.principal import ANONYMOUS, principal_of_subject
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.session import (
     HelloReceived,
@@ -25,13 +26,12 @@ if TYPE_CHECKING:
 class Connection(asyncio.Protocol):
     """One peer: bytes to its session, what the session says to the server's listener."""
 
-    __slots__ = ("_held", "_queued", "_server", "_transport", "_why", "gone", "host", "id", "session", "subject")
+    __slots__ = ("_held", "_queued", "_server", "_transport", "_why", "gone", "host", "id", "principal", "session")
 
     def __init__(self, server: "Server") -> None:
         self.id = 0
         self.host = "?"
-        self.subject = ""
-        """The subject of the certificate that the peer has shown."""
+        self.principal = ANONYMOUS
         self.session = Session(Role.COORDINATOR, server.session_limits)
         self.gone = asyncio.Event()
         self._server = server
@@ -60,8 +60,15 @@ class Connection(asyncio.Protocol):
         transport.write(self.session.send_hello())
 
     def tls_done(self, subject: str) -> None:
-        """Take note of who the peer is by its certificate."""
-        self.subject = subject
+        """Take note of who the peer is by its certificate, if it has shown one."""
+        if not subject:
+            return
+        principal = principal_of_subject(subject, self._server.subject_rules)
+        if principal is None:
+            why = f"its certificate's subject {subject!r} is of no principal by authentication.certificate_rules"
+            self._refuse_to_log_in(why)
+            return
+        self.principal = principal
 
     def tls_failed(self, why: str) -> None:
         """Say why there is no TLS with the peer; the connection is being closed."""
@@ -69,6 +76,10 @@ class Connection(asyncio.Protocol):
         self._why = self._why or why
         if not self.session.is_closed:
             self.session.close()
+
+    def _refuse_to_log_in(self, why: str) -> None:
+        self._server.log.warning("log-in-refused", why=why, host=self.host)
+        self.close(why)
 
     def data_received(self, data: bytes) -> None:
         """Hand what the peer said to the server's listener, then write what came of it; or keep it while it is held."""

@@ -12,11 +12,13 @@ import contextlib
 import resource
 import ssl
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import ServerSettings
+from coordinator.core.security.principal import DEFAULT_RULE, Principal, SubjectRule
 from coordinator.protocol.messages import Push, Request, Response
 from coordinator.protocol.session import SessionLimits
 from coordinator.protocol.text.addresses import Address, format_address
@@ -37,8 +39,8 @@ RESERVED_FILES = 128
 class ConnectionListener(Protocol):
     """The listener that is told what happens on the connections; called on the event loop only."""
 
-    def connection_opened(self, connection_id: int, host: str) -> None:
-        """Take note of a peer whose hello was accepted."""
+    def connection_opened(self, connection_id: int, host: str, principal: Principal) -> None:
+        """Take note of a peer whose hello was accepted, and of whom it acts for."""
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Take a request."""
@@ -63,6 +65,7 @@ class Server:
         *,
         open_logs: int = 0,
         tls: Reread[ssl.SSLContext] | None = None,
+        subject_rules: Sequence[SubjectRule] = (DEFAULT_RULE,),
     ) -> None:
         self.settings = settings
         self._reserved_files = RESERVED_FILES + open_logs
@@ -70,6 +73,7 @@ class Server:
         self.clock = clock
         self.log = log
         self._tls = tls
+        self.subject_rules = tuple(subject_rules)
         self._server: asyncio.Server | None = None
         self.session_limits = SessionLimits(
             hello_bytes=settings.hello_bytes,
@@ -246,7 +250,7 @@ class Server:
         """Take note of a hello."""
         self._hello_due.pop(connection, None)
         self._open[connection.id] = connection
-        self.listener.connection_opened(connection.id, connection.host)
+        self.listener.connection_opened(connection.id, connection.host, connection.principal)
 
     def forget(self, connection: "Connection", why: str) -> None:
         """Take note that a connection is gone."""

@@ -17,7 +17,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.core.held.portions import bytes_of, portions
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.refusals import must_account_for
-from spark_kcoord.options.source_options import SourceOptions, host_ports
+from spark_kcoord.options.source_options import SourceOptions
 
 __all__ = ["begin_to_read", "not_planned"]
 
@@ -26,7 +26,7 @@ Ask = Callable[[SourceOptions, Request], Response]
 
 def _ask(options: SourceOptions, request: Request) -> Response:
     timeout_s = options.coordinator_timeout_ms / 1000
-    return request_once(host_ports(options.coordinators), request, timeout_s=timeout_s)
+    return request_once(options.coordinators_at, request, timeout_s=timeout_s)
 
 
 def begin_to_read(options: SourceOptions, member_id: str, claims: Sequence[Claim], *, ask: Ask = _ask) -> None:

@@ -22,10 +22,11 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from coordinator.client.security import Coordinators
 from coordinator.protocol.text.addresses import Address
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.options.kinds import SERVERS
-from spark_kcoord.options.source_options import host_ports
+from spark_kcoord.options.source_options import coordinators_at, host_ports
 from spark_kcoord.source.listeners.divided_sources import say_divided
 from spark_kcoord.source.listeners.finished_batches import FinishedBatch, FinishedBatches
 from spark_kcoord.source.process.jvm_errors import JVM_ERRORS
@@ -45,12 +46,19 @@ _ASYNC: Final = "AsyncProgressTracking"
 """In the name of Spark's class for queries that go on before their micro-batches are noted as done."""
 
 
-def attach(spark: SparkSession, *, coordinators: str | None = None, timeout_s: float = TIMEOUT_S) -> Attachment:
+def attach(
+    spark: SparkSession,
+    *,
+    coordinators: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    security: Mapping[str, str] | None = None,
+) -> Attachment:
     """Commit each finished micro-batch of the session's kcoord queries at once; call it before they are started.
 
     `coordinators` (``host:port,…``) is where to ask first; by default the queries' own
-    'kcoord.bootstrap.servers'. `timeout_s` is how long a coordinator that is away is waited for. Calling it twice for
-    one session gives the first attachment. Raises OptionError for coordinators that cannot be read.
+    'kcoord.bootstrap.servers'. `timeout_s` is how long a coordinator that is away is waited for. `security` are options
+    such as 'kcoord.ssl.ca.location', by which coordinators are spoken to: a query's own never leave it. Calling it
+    twice for one session gives the first attachment. Raises OptionError for what cannot be read.
 
     With Spark Connect the listener runs in the client, so that the client has to reach the coordinator, and end with
     ``attachment.close()``: a listener's thread of Spark keeps the program from ending.
@@ -66,7 +74,7 @@ def attach(spark: SparkSession, *, coordinators: str | None = None, timeout_s: f
     if known is not None:
         return known
     servers = () if coordinators is None else SERVERS.read("coordinators", coordinators)
-    attachment = Attachment(spark, coordinators=servers, timeout_s=timeout_s)
+    attachment = Attachment(spark, coordinators=servers, timeout_s=timeout_s, security=security)
     spark.streams.addListener(attachment)
     _ATTACHED[id(spark)] = attachment
     atexit.register(attachment.close)
@@ -83,9 +91,16 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
     before it is noted.
     """
 
-    def __init__(self, spark: SparkSession, *, coordinators: Iterable[str] = (), timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        *,
+        coordinators: Iterable[str] = (),
+        timeout_s: float = TIMEOUT_S,
+        security: Mapping[str, str] | None = None,
+    ) -> None:
         self._session = spark
-        self._coordinators = host_ports(tuple(coordinators))
+        self._coordinators = coordinators_at(tuple(coordinators), security or {})
         self._timeout_s = timeout_s
         self._finished = FinishedBatches(timeout_s=timeout_s)
         self._left_alone: set[str] = set()
@@ -153,13 +168,17 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
 
 
 def _offsets_of(
-    progress: Mapping[str, Any], coordinators: tuple[Address, ...]
-) -> dict[int, tuple[StreamOffset, tuple[Address, ...]]]:
-    """Return the end offsets of the kcoord sources of a progress report, each with whom to tell."""
+    progress: Mapping[str, Any], coordinators: Coordinators
+) -> Mapping[int, tuple[StreamOffset, tuple[Address, ...]]]:
+    """Return the end offsets of the kcoord sources of a progress report, each with whom to tell.
+
+    All are spoken to as `coordinators` are, also where these are none.
+    """
     found = {}
     for place, source in enumerate(progress["sources"]):
         offset = StreamOffset.from_progress(source["endOffset"])
-        named = coordinators or (host_ports(offset.coordinators) if offset is not None else ())
+        told = host_ports(offset.coordinators) if offset is not None else ()
+        named = coordinators or Coordinators(told, coordinators.security)
         if offset is not None and named:
             found[place] = (offset, named)
     return found

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 import pytest
 
 from coordinator.config import ServerSettings
+from coordinator.core.security.principal import Principal
 from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
@@ -56,9 +57,11 @@ class Listener:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, int, object]] = []
+        self.principals: dict[int, Principal] = {}
         self.on_request: Callable[[int, int, Request], None] = lambda *_: None
 
-    def connection_opened(self, connection_id: int, host: str) -> None:
+    def connection_opened(self, connection_id: int, host: str, principal: Principal) -> None:
+        self.principals[connection_id] = principal
         self.told.append(("opened", connection_id, host))
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:

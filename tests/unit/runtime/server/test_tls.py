@@ -10,7 +10,8 @@ import pytest
 
 from coordinator.client.connection import Connection, NodeError
 from coordinator.client.security import ClientSecurity
-from coordinator.config import ConfigError, ServerSettings, TlsSettings
+from coordinator.config import ConfigError, ServerSettings, TlsSettings, load_settings
+from coordinator.core.security.principal import ANONYMOUS, Principal, parse_subject_rules
 from coordinator.protocol.messages import ListGroups, ListGroupsResponse, Ping, PingResponse
 from coordinator.protocol.parts import GroupSummary
 from coordinator.runtime.security.reread import Reread
@@ -31,14 +32,19 @@ ANSWER = ListGroupsResponse(tuple(GroupSummary(f"group-{number:05}", "Stable", 3
 class Scene:
     """A server with TLS, in whose loop the test plays; clients are blocking, on threads."""
 
-    def __init__(self, tls: TlsSettings) -> None:
+    def __init__(self, tls: TlsSettings, rules: str) -> None:
         self.log = RememberedLog()
         self.listener = Listener()
         self.clock = HandClock()
         made = tls_of_members(tls, self.log.logger)
         self.tls: Reread[ssl.SSLContext] | None = made
         self.server = Server(
-            ServerSettings(max_connections=100), self.listener, self.clock, self.log.logger, tls=self.tls
+            ServerSettings(max_connections=100),
+            self.listener,
+            self.clock,
+            self.log.logger,
+            tls=self.tls,
+            subject_rules=parse_subject_rules(rules),
         )
         self.address = ("", 0)
         self.listener.on_request = lambda connection, correlation, request: self.server.send_response(
@@ -63,8 +69,8 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(tls: TlsSettings) -> AsyncIterator[Scene]:
-    made = Scene(tls)
+async def scene(tls: TlsSettings, rules: str) -> AsyncIterator[Scene]:
+    made = Scene(tls, rules)
     made.address = await made.server.bind("127.0.0.1", 0)
     await made.server.accept()
     try:
@@ -73,9 +79,9 @@ async def scene(tls: TlsSettings) -> AsyncIterator[Scene]:
         await made.server.close("the test is over")
 
 
-def play(act: Callable[[Scene], Awaitable[None]], tls: TlsSettings) -> Scene:
+def play(act: Callable[[Scene], Awaitable[None]], tls: TlsSettings, rules: str = "DEFAULT") -> Scene:
     async def whole() -> Scene:
-        async with scene(tls) as made:
+        async with scene(tls, rules) as made:
             await asyncio.wait_for(act(made), 60)
         return made
 
@@ -170,13 +176,39 @@ def test_an_old_version_of_tls_is_refused_with_a_reason(authority: Authority) ->
 
 
 @pytest.mark.parametrize("asked_for", ["requested", "required"])
-def test_a_client_that_shows_a_certificate_is_known_by_its_subject(authority: Authority, asked_for: str) -> None:
+def test_a_client_that_shows_a_certificate_acts_for_its_subject(authority: Authority, asked_for: str) -> None:
     async def act(on: Scene) -> None:
         alice = authority.pair("alice", "alice.example", common_name="alice")
         assert await on.ask(trusting(authority, alice)) == ANSWER
+        assert on.listener.principals == {1: Principal("alice")}
 
     trusted = {"trusted_certificates": str(authority.trusted), "client_auth": asked_for}
-    play(act, settings_of(authority.pair(), **trusted))
+    play(act, settings_of(authority.pair(), **trusted), "RULE:^CN=([^,]+),.*$/$1/L")
+
+
+def test_a_client_that_need_not_show_a_certificate_and_does_not_is_anonymous(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        assert await on.ask(trusting(authority)) == ANSWER
+        assert on.listener.principals == {1: ANONYMOUS}
+
+    play(act, settings_of(authority.pair(), trusted_certificates=str(authority.trusted), client_auth="requested"))
+
+
+def test_a_subject_that_no_rule_makes_a_principal_of_is_refused_at_once(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        alice = authority.pair("alice", "alice.example", common_name="alice")
+        assert "closed the connection" in str(await on.ask(trusting(authority, alice)))
+        (refused,) = on.log.of("log-in-refused")
+        assert "CN=alice" in refused["why"]
+        assert on.listener.told == []
+
+    trusted = {"trusted_certificates": str(authority.trusted), "client_auth": "required"}
+    play(act, settings_of(authority.pair(), **trusted), "RULE:^CN=bob,.*$/bob/")
+
+
+def test_rules_that_cannot_be_read_are_named_with_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"authentication\.certificate_rules.*begins with no rule"):
+        load_settings(None, {"authentication.certificate_rules": "RULE:nothing"})
 
 
 def test_a_client_whose_certificate_is_wanting_is_refused_where_one_is_required(

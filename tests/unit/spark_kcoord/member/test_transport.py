@@ -1,14 +1,19 @@
 """The member's network on loopback sockets: every failure comes out as an event with its reason."""
 
 import socket
+import ssl
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
+from coordinator.client.security import ClientSecurity
 from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 from spark_kcoord.member.transport import MAX_UNSENT_BYTES, NetworkEvent, Transport
+from tests.helpers.certificates import Authority
 
 
 @pytest.fixture
@@ -115,3 +120,58 @@ def test_wake_ends_a_wait_and_is_harmless_after_the_close(transport: Transport) 
     assert transport.wait(None) == []  # without a wake-up it would wait for ever
     transport.close()
     transport.wake()
+
+
+def test_with_tls_bytes_go_both_ways_also_many_at_once(listener: socket.socket, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+    many = bytes(range(256)) * 8_000
+
+    def serve() -> None:
+        plain, _ = listener.accept()
+        with context.wrap_socket(plain, server_side=True) as peer:
+            heard = b""
+            while len(heard) < len(many):
+                heard += peer.recv(100_000)
+            peer.sendall(heard)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    transport = Transport(ClientSecurity("SSL", ca_location=str(authority.trusted)))
+    try:
+        transport.connect(1, *listener.getsockname())
+        assert events_of(transport, Connected) == [Connected(1)]
+        transport.send(1, many)
+        seen = events_of(transport, ConnectionLost)
+        assert b"".join(event.data for event in seen if isinstance(event, BytesReceived)) == many
+        assert seen[-1] == ConnectionLost(1, "it closed the connection")
+    finally:
+        transport.close()
+        serving.join()
+
+
+def test_with_tls_a_node_that_is_not_trusted_is_a_lost_connection_with_the_reason(
+    listener: socket.socket, tmp_path: Path
+) -> None:
+    pair = Authority(tmp_path, "another").pair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+
+    def serve() -> None:
+        plain, _ = listener.accept()
+        with plain, suppress(OSError):
+            context.wrap_socket(plain, server_side=True).close()
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    transport = Transport(ClientSecurity("SSL", ca_location=str(Authority(tmp_path).trusted)))
+    try:
+        transport.connect(1, *listener.getsockname())
+        (lost,) = events_of(transport, ConnectionLost)
+        assert isinstance(lost, ConnectionLost)
+        assert "the certificate of the other end is refused" in lost.why
+    finally:
+        transport.close()
+        serving.join()
