@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from coordinator.config.admin import AdminSettings
 from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import (
     ClusterSection,
@@ -405,6 +406,7 @@ class Settings(BaseSettings):
     group: GroupSettings = Field(default_factory=GroupSettings)
     disk: DiskSettings = Field(default_factory=DiskSettings)
     log: LogSettings = Field(default_factory=LogSettings)
+    admin: AdminSettings = Field(default_factory=AdminSettings)
     cluster: ClusterSection = Field(default_factory=ClusterSection)
     zookeeper: ZooKeeperSection = Field(default_factory=ZooKeeperSection)
     peers: PeersSettings = Field(default_factory=PeersSettings)

@@ -11,7 +11,7 @@ import time
 import uuid
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from structlog.typing import FilteringBoundLogger
 
@@ -48,6 +48,7 @@ from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
 from coordinator.service.lifecycle import (
     StartError,
+    admin_of,
     bind,
     drain,
     files_watched,
@@ -57,6 +58,9 @@ from coordinator.service.lifecycle import (
     say_disk,
     why_ended_early,
 )
+
+if TYPE_CHECKING:
+    from coordinator.admin.node import Admin
 
 _MOST_SHARDS: Final = 1_000
 _SAY_WAITING_S: Final = 5.0
@@ -80,6 +84,11 @@ class _Ports:
 
 async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopped:
     """Run a node of a cluster until it is told to stop or must; raises StartError."""
+    with admin_of(settings, journal.log) as admin:
+        return await _serve(settings, journal, signals, admin)
+
+
+async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: "Admin | None") -> Stopped:
     log, own = journal.log, settings.node
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: journal_loop_error(log, context))
@@ -147,7 +156,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
         async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
-            return await _run(settings, driver, node, ports, told, log)
+            return await _run(settings, driver, node, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -162,6 +171,7 @@ async def _run(
     ports: _Ports,
     told: "asyncio.Future[str]",
     log: FilteringBoundLogger,
+    admin: "Admin | None",
 ) -> Stopped:
     joined = asyncio.Event()
 
@@ -186,6 +196,8 @@ async def _run(
     ports.kafka.start()
     await ports.peers.accept()
     ports.zookeeper.start()
+    if admin is not None:
+        admin.begin(asyncio.get_running_loop(), lambda: node.waits_for or ("" if joined.is_set() else "it joins"))
     waiting = asyncio.ensure_future(_say_waiting(settings, node, log))
     joining = asyncio.ensure_future(joined.wait())
     failing = asyncio.ensure_future(driver.run())
@@ -197,6 +209,8 @@ async def _run(
         if failing.done():
             return failing.result()
         log.info("stopping", why=told.result())
+        if admin is not None:
+            admin.is_not_ready("it is stopping")
         if joining.done():
             await _hand_over(settings, driver, node, failing, log)
             if failing.done():

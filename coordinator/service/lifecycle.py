@@ -8,8 +8,8 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -21,6 +21,9 @@ from coordinator.runtime.driver import TICK_MS
 from coordinator.runtime.process.signals import Signals
 from coordinator.runtime.security.reread import Reread, Watch
 from coordinator.runtime.server.port import ListenError, Server
+
+if TYPE_CHECKING:
+    from coordinator.admin.node import Admin
 
 READY_LINE = "kcoord: listening on "
 _EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
@@ -54,6 +57,25 @@ async def bind(
         raise StartError(str(error)) from error
     told_host, told_port = parse_address(advertised, lowest_port=0) if advertised else (bound_host, bound_port)
     return told_host, told_port or bound_port
+
+
+@contextlib.contextmanager
+def admin_of(settings: Settings, log: FilteringBoundLogger) -> "Iterator[Admin | None]":
+    """Show the node by HTTP while it starts, runs and stops, if that is wanted; raises StartError."""
+    if not settings.admin.listen:
+        yield None
+        return
+    from coordinator.admin.node import Admin, AdminListenError  # a node without it loads nothing of it
+
+    admin = Admin(settings.admin, log)
+    try:
+        admin.open()
+    except AdminListenError as error:
+        raise StartError(str(error)) from error
+    try:
+        yield admin
+    finally:
+        admin.close()
 
 
 async def let_members_in(server: Server, log: FilteringBoundLogger) -> None:

@@ -9,6 +9,7 @@ import time
 import uuid
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from structlog.typing import FilteringBoundLogger
 
@@ -36,6 +37,7 @@ from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import Server
 from coordinator.service.lifecycle import (
     StartError,
+    admin_of,
     bind,
     drain,
     files_watched,
@@ -46,9 +48,17 @@ from coordinator.service.lifecycle import (
     why_ended_early,
 )
 
+if TYPE_CHECKING:
+    from coordinator.admin.node import Admin
+
 
 async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopped:
     """Run a standalone node until it is told to stop or must; raises StartError."""
+    with admin_of(settings, journal.log) as admin:
+        return await _serve(settings, journal, signals, admin)
+
+
+async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: "Admin | None") -> Stopped:
     log = journal.log
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: journal_loop_error(log, context))
@@ -88,6 +98,8 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
             assignors,
             authorizer,
         )
+        if admin is not None:
+            admin.is_not_ready("it loads its log")
         if not _load(node, disk, settings.node.shards, log, signals):
             return await _stop_starting(disk, signals, log)
         why_far = why_far_from_log(node.written_at_ms, driver.clock.wall_ms())
@@ -97,7 +109,7 @@ async def serve(settings: Settings, journal: Journal, signals: Signals) -> Stopp
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
         async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
-            return await _run(driver, server, disk, kafka, told, log)
+            return await _run(driver, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -111,16 +123,21 @@ async def _run(
     kafka: KafkaPort,
     told: "asyncio.Future[str]",
     log: FilteringBoundLogger,
+    admin: "Admin | None",
 ) -> Stopped:
     driver.start()
     kafka.start()
     try:
         await let_members_in(server, log)
+        if admin is not None:
+            admin.begin(asyncio.get_running_loop(), lambda: "")
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
         if failing.done():
             return failing.result()
         log.info("stopping", why=told.result())
+        if admin is not None:
+            admin.is_not_ready("it is stopping")
         server.stop_accepting()
         driver.drain()
         await drain(disk, log)

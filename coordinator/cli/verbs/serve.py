@@ -28,6 +28,10 @@ Listen = Annotated[
     str | None,
     typer.Option("--listen", metavar="HOST:PORT", help="Address for members; port 0 takes a free one (node.listen)."),
 ]
+Admin = Annotated[
+    str | None,
+    typer.Option("--admin", metavar="HOST:PORT", help="Address for probes and metrics by HTTP (admin.listen)."),
+]
 Standalone = Annotated[
     bool, typer.Option("--standalone", help="One node, one copy of the log, no ZooKeeper (node.mode); the default.")
 ]
@@ -44,6 +48,7 @@ def serve(
     kafka: Kafka = None,
     data: Data = None,
     listen: Listen = None,
+    admin: Admin = None,
     settings: Set = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print every setting with the value it would have, and end.")
@@ -55,7 +60,7 @@ def serve(
     with standing_by(), errors_as_lines():
         from coordinator.config import config_file, load_settings
 
-        flags = flags_of(standalone=standalone, kafka=kafka, data=data, listen=listen, settings=settings)
+        flags = flags_of(standalone=standalone, kafka=kafka, data=data, listen=listen, admin=admin, settings=settings)
         loaded = load_settings(config, flags)
         if print_config:
             sys.stdout.write(config_file(loaded))
@@ -112,6 +117,7 @@ def flags_of(
     kafka: str | None = None,
     data: Path | None = None,
     listen: str | None = None,
+    admin: str | None = None,
     settings: list[str] | None = None,
 ) -> dict[str, object]:
     """Return the settings that flags give, by dotted key."""
@@ -131,6 +137,7 @@ def flags_of(
         "kafka.bootstrap_servers": kafka,
         "node.data_dir": data,
         "node.listen": listen,
+        "admin.listen": admin,
     }
     return flags | {key: value for key, value in named.items() if value is not None}
 

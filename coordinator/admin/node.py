@@ -1,0 +1,57 @@
+"""The HTTP of one node, put together: its pages, its thread, and how the node tells it of itself."""
+
+import asyncio
+import ipaddress
+from collections.abc import Callable
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.admin.http import AdminListenError, HttpLimits, HttpServer
+from coordinator.admin.probes import Condition, Heart
+from coordinator.config.admin import AdminSettings
+from coordinator.protocol.text.addresses import format_address, parse_address
+
+__all__ = ["Admin", "AdminListenError"]
+
+
+class Admin:
+    """The pages of one node; its methods belong to the node's thread."""
+
+    def __init__(self, settings: AdminSettings, log: FilteringBoundLogger) -> None:
+        self._log = log
+        self._listen = settings.listen
+        self._condition = Condition()
+        pages = {"/livez": self._condition.livez, "/readyz": self._condition.readyz}
+        self._server = HttpServer(pages, HttpLimits(connections=settings.max_connections))
+        self._heart: Heart | None = None
+
+    def open(self) -> None:
+        """Answer from now on, before anything is loaded; raises AdminListenError."""
+        address = self._server.start(*parse_address(self._listen, lowest_port=0))
+        self._log.info("admin-listening", address=format_address(address))
+        if not _is_loopback(address[0]):
+            self._log.warning(
+                "admin-is-open",
+                why=f"whoever reaches {format_address(address)} reads the names of groups and topics, without log-in: "
+                "have admin.listen be an address of loopback, or keep others from it",
+            )
+
+    def is_not_ready(self, why: str) -> None:
+        """Say why members are not let in; of a node that runs it is the last word."""
+        if self._heart is not None:
+            self._heart.why_not_ready = lambda: why
+        self._condition.why_not_ready = why
+
+    def begin(self, loop: asyncio.AbstractEventLoop, why_not_ready: Callable[[], str]) -> None:
+        """Look at a node that runs from now on: whether its loop turns, and whether it is ready."""
+        self._heart = Heart(loop, self._condition, why_not_ready)
+
+    def close(self) -> None:
+        """Answer no more."""
+        if self._heart is not None:
+            self._heart.stop()
+        self._server.close()
+
+
+def _is_loopback(host: str) -> bool:
+    return ipaddress.ip_address(host).is_loopback

@@ -1,0 +1,166 @@
+"""HTTP of a node, asked by clients that are careful, careless, slow, silent and many."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+
+import pytest
+
+from coordinator.admin.http import AdminListenError, Answer, HttpLimits, HttpServer, say
+
+LARGE = (b"x" * 65536,) * 800
+"""More than the buffers of a connection on this machine take."""
+PATIENT = HttpLimits(connections=8, ask_s=60.0, answer_s=60.0)
+HURRIED = HttpLimits(connections=8, ask_s=0.2, answer_s=0.2)
+
+
+@contextlib.contextmanager
+def serving(limits: HttpLimits = PATIENT) -> Iterator[tuple[str, int]]:
+    server = HttpServer(
+        {
+            "/one": lambda: say(200, "one"),
+            "/large": lambda: Answer(200, LARGE),
+            "/made": lambda: Answer(200, (b"%d\n" % number for number in range(3))),
+        },
+        limits,
+    )
+    address = server.start("127.0.0.1", 0)
+    try:
+        yield address
+    finally:
+        server.close()
+
+
+def asked(address: tuple[str, int], path: str, method: str = "GET", body: bytes | None = None) -> tuple[int, str]:
+    with contextlib.closing(HTTPConnection(*address, timeout=30)) as client:
+        client.request(method, path, body=body)
+        answer = client.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def said_to(address: tuple[str, int], request: bytes) -> bytes:
+    """Return all that is answered to some bytes until the server closes."""
+    with socket.create_connection(address, timeout=30) as client:
+        with contextlib.suppress(OSError):  # it closes as soon as it has seen enough
+            client.sendall(request)
+        return all_of(client)
+
+
+def all_of(client: socket.socket) -> bytes:
+    said = b""
+    with contextlib.suppress(ConnectionError):
+        while part := client.recv(65536):
+            said += part
+    return said
+
+
+def test_pages_are_answered_by_their_path() -> None:
+    with serving() as address:
+        assert asked(address, "/one") == (200, "one\n")
+        assert asked(address, "/one?a=b") == (200, "one\n")
+        assert asked(address, "/made") == (200, "0\n1\n2\n")
+        assert asked(address, "/large") == (200, b"".join(LARGE).decode())
+        assert asked(address, "/one", "HEAD") == (200, "")
+        assert asked(address, "/made", "HEAD") == (200, "")
+
+
+def test_a_connection_is_used_again() -> None:
+    with serving() as address, contextlib.closing(HTTPConnection(*address, timeout=30)) as client:
+        for _ in range(3):
+            client.request("GET", "/made")
+            assert client.getresponse().read() == b"0\n1\n2\n"
+        client.request("GET", "/one")
+        answer: HTTPResponse = client.getresponse()
+        assert (answer.read(), answer.headers["Content-Length"]) == (b"one\n", "4")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [
+        ("/", "GET", 404),
+        ("/one/", "GET", 404),
+        ("//one", "GET", 404),
+        ("/../one", "GET", 404),
+        ("/two", "POST", 404),
+        *[("/one", method, 405) for method in ("POST", "PUT", "DELETE", "OPTIONS", "BREW")],
+    ],
+)
+def test_other_paths_and_methods_are_refused(path: str, method: str, status: int) -> None:
+    with serving() as address:
+        assert asked(address, path, method)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n", b"414"),
+        (b"GET /" + b"a" * 1_000_000, b"431"),
+        (b"GET /one HTTP/1.1\r\nHost: h\r\n" + b"".join(b"X-%d: y\r\n" % n for n in range(10_000)), b"431"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),  # a client of TLS
+        (b"GET /one\r\n\r\n", b"400"),
+        (b"GET /one HTTP/1.1\r\n\r\n", b"400"),  # without a host
+        (b"GET /one HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello", b"413"),
+        (b"GET /one HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", b"413"),
+        (b"GET /one HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: what\r\n\r\n", b"501"),
+    ],
+)
+def test_wild_requests_are_refused_and_the_connection_ends(request_bytes: bytes, status: bytes) -> None:
+    with serving() as address:
+        said = said_to(address, request_bytes)
+        assert said[:13] in {b"HTTP/1.1 " + status + b" ", b""}, said[:200]  # a reset may overtake the answer
+        assert asked(address, "/one") == (200, "one\n")
+
+
+def test_requests_that_come_together_are_answered_in_turn() -> None:
+    one = b"GET /one HTTP/1.1\r\nHost: h\r\n\r\n"
+    with serving() as address:
+        said = said_to(address, one * 20 + one.replace(b"Host: h", b"Host: h\r\nConnection: close"))
+        assert said.count(b"HTTP/1.1 200") == 21
+
+
+def test_an_old_client_is_answered_and_its_connection_ends() -> None:
+    with serving() as address:
+        assert said_to(address, b"GET /made HTTP/1.0\r\n\r\n").endswith(b"\r\n\r\n0\n1\n2\n")
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /o", b"GET /one HTTP/1.1\r\nHost: h\r\n\r\nGET /o"])
+def test_whoever_asks_nothing_for_long_is_closed(said: bytes) -> None:
+    with serving(HURRIED) as address, socket.create_connection(address, timeout=30) as client:
+        client.sendall(said)
+        assert all_of(client).count(b"HTTP/1.1 200") == said.count(b"\r\n\r\n")
+
+
+def test_an_answer_that_is_not_read_is_cut_off() -> None:
+    with serving(HURRIED) as address, socket.create_connection(address, timeout=30) as slow:
+        slow.sendall(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n")
+        with socket.create_connection(address, timeout=30) as silent:
+            all_of(silent)  # it was closed for its silence, later than the slow one for its slowness
+        assert len(all_of(slow)) < sum(map(len, LARGE))
+
+
+def test_a_thousand_silent_connections_keep_nobody_from_asking() -> None:
+    with serving() as address, contextlib.ExitStack() as many:
+        for _ in range(1000):
+            many.enter_context(socket.create_connection(address, timeout=30))
+        assert asked(address, "/one") == (200, "one\n")
+
+
+def test_slow_readers_are_no_more_than_connections_may_be() -> None:
+    with serving() as address, contextlib.ExitStack() as many:
+        slow = [many.enter_context(socket.create_connection(address, timeout=30)) for _ in range(PATIENT.connections)]
+        for one in slow:
+            one.sendall(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n")
+            one.recv(1)  # its answer has begun
+        with socket.create_connection(address, timeout=30) as more:
+            assert all_of(more) == b""
+        slow[0].close()
+
+
+def test_an_address_that_is_taken_is_refused_with_its_name() -> None:
+    with serving() as (host, port):
+        other = HttpServer({}, PATIENT)
+        with pytest.raises(AdminListenError, match=f"admin.listen {host}:{port} cannot be used"):
+            other.start(host, port)
+        other.close()
