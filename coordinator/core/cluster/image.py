@@ -1,7 +1,8 @@
 """What is known of ZooKeeper, as one frozen value that is replaced with everything that is read.
 
-What is read replaces what was known: answers of one session come in the order of what was asked. The image says what is
-there, not what ought to be; whoever decides names the versions that are here.
+What is read replaces what was known: answers of one session come in the order of what was asked. A value that is read
+again as it was stays the very same object, and so does the image, so whoever looks for changes sees none. The image
+says what is there, not what ought to be; whoever decides names the versions that are here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -79,6 +80,9 @@ def read_node(image: Image, path: str, found: ZkNode | None) -> Image:
     """Return the image after a node was read, which replaces what was known of it; other nodes than ours are let be."""
     folder, _, name = path.rpartition("/")
     number = number_in(name)
+    former = _former(image, path, folder, number)
+    if former is not None and found is not None and former.is_of(found):
+        return image
     unreadable = {other: why for other, why in image.unreadable.items() if other != path}
     read: Versioned[Any] | None = None
     if found is not None:
@@ -89,7 +93,7 @@ def read_node(image: Image, path: str, found: ZkNode | None) -> Image:
         if isinstance(value, Unreadable):
             unreadable[path] = value.why
         else:
-            read = Versioned(value, found.version, found.owner)
+            read = Versioned(value, found.version, found.owner, found.data)
     image = replace(image, unreadable=unreadable)
     match path:
         case "/cluster":
@@ -118,13 +122,14 @@ def read_children(image: Image, path: str, names: tuple[str, ...] | None) -> Ima
         for other, why in image.unreadable.items()
         if other.rpartition("/")[0] != path or other.rpartition("/")[2] in (names or ())
     }
-    image = replace(image, unreadable=unreadable)
+    if unreadable != image.unreadable:
+        image = replace(image, unreadable=unreadable)
     match path:
-        case "/nodes/known":
+        case "/nodes/known" if not image.known.keys() <= there:
             return replace(image, known={number: it for number, it in image.known.items() if number in there})
-        case "/nodes/live":
+        case "/nodes/live" if not image.live.keys() <= there:
             return replace(image, live={number: it for number, it in image.live.items() if number in there})
-        case "/shards":
+        case "/shards" if not image.buckets.keys() <= there:
             return replace(image, buckets={number: it for number, it in image.buckets.items() if number in there})
     return image
 
@@ -144,6 +149,23 @@ _KIND_AT: Final[Mapping[str, type[Any]]] = {
     CONTROLLER_ACTIVE: ActiveController,
 }
 _KIND_IN: Final[Mapping[str, type[Any]]] = {NODES_KNOWN: KnownNode, NODES_LIVE: LiveNode, SHARDS: Bucket}
+
+
+def _former(image: Image, path: str, folder: str, number: int | None) -> Versioned[Any] | None:
+    """Return what was read at a path last; None if nothing was, or nothing that could be read."""
+    match path:
+        case "/cluster":
+            return image.cluster
+        case "/controller/epoch":
+            return image.epoch
+        case "/controller/active":
+            return image.active
+    of: Mapping[str, Mapping[int, Versioned[Any]]] = {
+        NODES_KNOWN: image.known,
+        NODES_LIVE: image.live,
+        SHARDS: image.buckets,
+    }
+    return None if number is None else of.get(folder, {}).get(number)
 
 
 def _with(of: Mapping[int, ValueT], number: int, value: ValueT | None) -> Mapping[int, ValueT]:

@@ -5,7 +5,7 @@ room in one multi is cut where the parts mean something by themselves: each part
 epoch, and a node that leaves many in-sync sets has left them before it registers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -136,10 +136,13 @@ def leave_office(epoch_version: int, active_version: int) -> Operations:
     return ZkCheck(CONTROLLER_EPOCH, epoch_version), ZkDelete(CONTROLLER_ACTIVE, active_version)
 
 
-def change_shards(epoch_version: int, changes: Iterable[BucketChange]) -> tuple[Operations, ...]:
-    """T3: the controller's changes. Each multi checks that its epoch is the latest; one at a time may be in flight."""
+def change_shards(epoch_version: int, changes: Iterable[BucketChange]) -> Iterator[Operations]:
+    """T3: the controller's changes. Each multi checks that its epoch is the latest; one at a time may be in flight.
+
+    No more changes are taken than the multis that are taken have room for, and one.
+    """
     check = ZkCheck(CONTROLLER_EPOCH, epoch_version)
-    return tuple((check, *writes) for writes in _cut([change.operation() for change in changes], (check,)))
+    return ((check, *writes) for writes in _cut((change.operation() for change in changes), (check,)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +177,19 @@ def _taken(operations: Sequence[ZkOperation], besides: Iterable[ZkOperation]) ->
     return len(operations)
 
 
-def _cut(operations: Sequence[ZkOperation], besides: Sequence[ZkOperation] = ()) -> list[Operations]:
+def _cut(operations: Iterable[ZkOperation], besides: Sequence[ZkOperation] = ()) -> Iterator[Operations]:
     """Cut operations into multis that have room for others, too. One that has no room by itself is a bug of ours."""
-    parts: list[Operations] = []
-    rest = list(operations)
-    while rest:
-        taken = _taken(rest, besides)
-        if not taken:
-            raise ValueError(f"{rest[0].path} has no room in a multi: it has {size_of(rest[0])} of {MOST_BYTES} bytes")
-        parts.append(tuple(rest[:taken]))
-        rest = rest[taken:]
-    return parts
+    least = sum(size_of(operation) for operation in besides)
+    part: list[ZkOperation] = []
+    size = least
+    for operation in operations:
+        added = size_of(operation)
+        if part and (len(besides) + len(part) == MOST_OPERATIONS or size + added > MOST_BYTES):
+            yield tuple(part)
+            part, size = [], least
+        if size + added > MOST_BYTES:
+            raise ValueError(f"{operation.path} has no room in a multi: it has {added} of {MOST_BYTES} bytes")
+        part.append(operation)
+        size += added
+    if part:
+        yield tuple(part)

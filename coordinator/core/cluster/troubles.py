@@ -73,8 +73,9 @@ def of_a_controller(image: Image, told: Mapping[int, ShardEntry]) -> tuple[str, 
         f"shard {shard} in {bucket_path(number)} is in leader epoch {MOST_LEADER_EPOCH}, the last there is, so nobody "
         "can be elected for it any more: what is in ZooKeeper is wrong, or was put there by hand; put it back"
         for number, bucket in sorted(image.buckets.items())
-        for shard, entry in sorted(bucket.value.shards.items())
-        if entry.leader_epoch >= MOST_LEADER_EPOCH
+        for shard in sorted(
+            shard for shard, entry in bucket.value.shards.items() if entry.leader_epoch >= MOST_LEADER_EPOCH
+        )
     ]
     if image.cluster is not None:
         troubles += [

@@ -7,11 +7,13 @@ speaks for itself alone: it becomes `Unreadable` with the reason, and of a bucke
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
+
+from coordinator.core.cluster.zookeeper import ZkNode
 
 FORMAT: Final = 1
 MOST_BUCKETS: Final = 64
@@ -178,11 +180,19 @@ AnyT = TypeVar("AnyT")
 
 @dataclass(frozen=True, slots=True)
 class Versioned(Generic[AnyT]):
-    """A value as it was read, with the version that a change of it expects and the owner if it is ephemeral."""
+    """A value as it was read, with the version that a change of it expects and the owner if it is ephemeral.
+
+    `data` are the bytes of it that were read, for nothing but to tell whether they are read again.
+    """
 
     value: AnyT
     version: int
     owner: int = 0
+    data: bytes | None = field(default=None, compare=False, repr=False)
+
+    def is_of(self, found: ZkNode) -> bool:
+        """Say whether a node that was read is the one that this was read of, and has not changed since."""
+        return (self.data, self.version, self.owner) == (found.data, found.version, found.owner)
 
 
 def known_path(node_id: int) -> str:

@@ -6,6 +6,7 @@ chance. Effects are to be performed in their order; `Remember` and `JoinedCluste
 """
 
 from collections.abc import Iterable, Mapping
+from operator import is_
 from typing import Final, assert_never
 
 from coordinator.core import effects as done
@@ -131,7 +132,7 @@ class ClusterNode:
         """The replicas of each shard that has one here, as the controller told it last."""
         self._controller: int | None = None
         """The controller whose words were obeyed last."""
-        self._seen: tuple[Image, frozenset[int]] | None = None
+        self._seen: tuple[Image, frozenset[int], bool] | None = None
         self._wakes: set[int] = set()
         self._out: list[Effect] = []
         self.is_halted = False
@@ -443,17 +444,18 @@ class ClusterNode:
         replication, image = self.replication, self._rooms.image
         if replication is None:
             return False
-        if self._seen is not None and self._seen[0] is image and self._seen[1] is replication.led:
+        if self._seen is not None and all(map(is_, self._seen, (image, replication.led, self._rooms.is_certain))):
             return False
         if self._seen is None or self._seen[1] is not replication.led:
             # A node that is to be emptied looks at its other replicas too, to know when it is missed nowhere.
             is_ready = self._rooms.registration.state is NodeState.READY
             observed = replication.led if is_ready else replication.led | self._replicas_of.keys()
             self._do(self._rooms.observe_led(observed, self._now_ms))
-        self._seen = image, replication.led
+        is_certain = self._rooms.is_certain
+        self._seen = image, replication.led, is_certain
         for shard in sorted(replication.led):
             self._see_isr(replication, shard, image)
-        if self._rooms.is_certain:
+        if is_certain:
             lives = {node: live.value for node, live in image.live.items() if live.owner}
             draining = frozenset(node for node, live in lives.items() if live.state is NodeState.DRAINING)
             if draining != replication.draining:

@@ -35,9 +35,9 @@ from coordinator.core.cluster.events import (
     Ticked,
     Written,
 )
-from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
 from coordinator.core.cluster.office.due import Due, Office
+from coordinator.core.cluster.office.index import ShardIndex, index_of
 from coordinator.core.cluster.office.reassignment import target_of
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell, unsaid
@@ -79,12 +79,14 @@ FIRST_LEADER_EPOCH: Final = 1
 class Controller:
     """A node's part in the office, held or not. `asked` is the multi under way; `office` is None while it is not held.
 
-    `decided_on` is the image of which everything that was due has been decided until `look_again_ms`.
+    `index` is always that of the observer's image. `decided_on` is the one of which everything that was due has been
+    decided until `look_again_ms`.
     """
 
     node_id: int
     settings: ControllerSettings = field(default_factory=ControllerSettings)
     observer: Observer = field(default_factory=lambda: Observer(OF_A_NODE))
+    index: ShardIndex = field(default_factory=ShardIndex)
     reached: frozenset[tuple[int, int]] = frozenset()
     """Node and node epoch: to whom this node has a connection."""
     node_epoch: int | None = None
@@ -94,7 +96,7 @@ class Controller:
     request_id: int = 0
     refused: frozenset[tuple[int, int]] = frozenset()
     """Node and node epoch: to whom connections were refused."""
-    decided_on: Image | None = None
+    decided_on: ShardIndex | None = None
     look_again_ms: int = 0
     write_after_ms: int = 0
     stand_after_ms: int = 0
@@ -163,7 +165,7 @@ def _tell(controller: Controller, now_ms: int) -> Result:
     if office is None or office.outbox is None or not _is_certain(observer):
         return controller, ()
     lives = _due_of(controller, office, now_ms).lives
-    outbox, messages = tell(office.outbox, observer.image, lives, _reached(controller), now_ms)
+    outbox, messages = tell(office.outbox, controller.index, lives, _reached(controller), now_ms)
     are_late = late(outbox, controller.settings.tell_timeout_ms, now_ms)
     if are_late != office.late:
         controller = replace(controller, decided_on=None)
@@ -186,7 +188,7 @@ def _hear_answer(controller: Controller, node_id: int, node_epoch: int, number: 
 
 def _observe(controller: Controller, event: ObserverEvent, now_ms: int) -> Result:
     observer, reads = observing.step(controller.observer, event, now_ms)
-    return replace(controller, observer=observer), reads
+    return replace(controller, observer=observer, index=index_of(observer.image, controller.index)), reads
 
 
 def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is_refused: bool) -> Controller:
@@ -225,7 +227,7 @@ def _hear_wish(controller: Controller, wish: ReassignShard | GiveBackShard, now_
 
 
 def _hear_step_down(controller: Controller, event: StepDown) -> Controller:
-    office, entry = controller.office, controller.observer.image.shard(event.shard)
+    office, entry = controller.office, controller.index.entry(event.shard)
     if office is None or entry is None or entry.leader is None or entry.leader_epoch != event.leader_epoch:
         return controller
     if (entry.leader, entry.leader_node_epoch) != (event.node_id, event.node_epoch):
@@ -242,7 +244,7 @@ def _leave(controller: Controller, why: str) -> Result:
     if controller.office is None:
         return controller, ()
     observer = replace(controller.observer, scope=of_a_candidate(controller.node_id))
-    return replace(controller, office=None, observer=observer), (LeftOffice(why),)
+    return replace(controller, office=None, observer=observer, decided_on=None), (LeftOffice(why),)
 
 
 def _resign(controller: Controller, now_ms: int, why: str) -> Result:
@@ -281,7 +283,8 @@ def _take_outcome(controller: Controller, done: ZkMultiDone, now_ms: int) -> Res
     asked = controller.asked
     if asked is None or (done.session, done.request_id) != (asked.session, asked.request_id):
         return controller, ()
-    controller = replace(controller, asked=None)
+    # Also where all is found to be as it was, what was not written is due again.
+    controller = replace(controller, asked=None, decided_on=None)
     match done.outcome:
         case ZkApplied(versions):
             return _take_in(replace(controller, refusal=""), asked, versions, now_ms)
@@ -337,7 +340,7 @@ def _go_on(controller: Controller, now_ms: int) -> Result:
     if why:
         return _give_up(controller, why, now_ms)
     assert controller.office is not None
-    if controller.decided_on is observer.image and now_ms < controller.look_again_ms:
+    if controller.decided_on is controller.index and now_ms < controller.look_again_ms:
         return controller, ()
     return _decide(controller, controller.office, now_ms)
 
@@ -419,51 +422,61 @@ def _is_drained_and_early(controller: Controller, now_ms: int) -> bool:
 
 
 def _due_of(controller: Controller, office: Office, now_ms: int) -> Due:
-    by, image = f"controller {controller.node_id}", controller.observer.image
-    return Due(image, office, controller.settings, controller.refused, by, now_ms)
+    by = f"controller {controller.node_id}"
+    return Due(controller.index, office, controller.settings, controller.refused, by, now_ms)
 
 
 def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
-    image = controller.observer.image
-    if image.cluster is None:
-        return _say(controller, of_candidates(image))
-    entries = dict(image.shards())
-    controller, effects = _say(controller, of_a_controller(image, office.told or {}))
+    index = controller.index
+    cluster = index.image.cluster
+    if cluster is None:
+        return _say(controller, of_candidates(index.image))
+    controller, effects = _say(controller, of_a_controller(index.image, office.told or {}))
+    told = office.told or {}
+    changed = {
+        shard: entry
+        for bucket in index.changed_since(office.index)
+        for shard, entry in bucket.entries.items()
+        if told.get(shard) != entry
+    }
     if office.told is None:
         effects += (TookOffice(office.controller_epoch),)
-    elif changed := {shard: entry for shard, entry in entries.items() if office.told.get(shard) != entry}:
+    elif changed:
         effects += (Published(changed),)
-    outbox = office.outbox or Outbox(controller.node_id, office.controller_epoch)
     office = replace(
         office,
-        outbox=outbox,
-        told={**(office.told or {}), **entries},
-        in_sync_since_ms=_in_sync_since(office, entries, now_ms),
-        wanted={
-            shard: wanted
-            for shard, wanted in office.wanted.items()
-            if shard in entries and target_of(entries[shard]) != wanted
-        },
+        outbox=office.outbox or Outbox(controller.node_id, office.controller_epoch),
+        told=told if changed == {} and office.told is not None else {**told, **changed},
+        in_sync_since_ms=_in_sync_since(office, index, now_ms),
+        index=index,
+        wanted={shard: wanted for shard, wanted in office.wanted.items() if _is_wanted(index.entry(shard), wanted)},
     )
     due = _due_of(controller, office, now_ms)
-    given_back = frozenset(shard for shard in office.given_back if shard in entries and due.goes_back(shard))
-    office = replace(office, given_back=given_back)
-    changes = _due_of(controller, office, now_ms).changes(image.cluster.value, entries)
+    office = replace(office, given_back=frozenset(shard for shard in office.given_back if due.goes_back(shard)))
+    changes = _due_of(controller, office, now_ms).changes(cluster.value)
     if now_ms >= office.balance_due_ms:
         office = replace(office, balance_due_ms=now_ms + controller.settings.balance_ms)
     elect_due_ms = office.since_ms + controller.settings.elect_wait_ms
     due_ms = [office.balance_due_ms, *([elect_due_ms] if elect_due_ms > now_ms else [])]
-    controller = replace(controller, office=office, decided_on=image, look_again_ms=min(due_ms))
-    if not changes:
-        return controller, effects
+    controller = replace(controller, office=office, decided_on=index, look_again_ms=min(due_ms))
     # The rest of what has no room in one multi is found to be due again after it.
-    controller, multi = _ask(controller, change_shards(office.epoch_version, changes)[0])
+    operations = next(change_shards(office.epoch_version, changes), None)
+    if operations is None:
+        return controller, effects
+    controller, multi = _ask(controller, operations)
     return controller, effects + multi
 
 
-def _in_sync_since(office: Office, entries: Mapping[int, ShardEntry], now_ms: int) -> Mapping[int, int]:
+def _is_wanted(entry: ShardEntry | None, replicas: tuple[int, ...]) -> bool:
+    """Say whether the replicas that a person wants are still to be written."""
+    return entry is not None and target_of(entry) != replicas
+
+
+def _in_sync_since(office: Office, index: ShardIndex, now_ms: int) -> Mapping[int, int]:
+    if index is office.index:
+        return office.in_sync_since_ms
     return {
         shard: office.in_sync_since_ms.get(shard, now_ms)
-        for shard, entry in entries.items()
-        if entry.replicas[0] in entry.isr and entry.leader != entry.replicas[0]
+        for bucket in index.buckets.values()
+        for shard in bucket.astray
     }

@@ -1,17 +1,17 @@
 """What a controller has to change now, found from what is in ZooKeeper and from what it was told.
 
-It is found anew each time, so a change that was refused, or had no room, is due again. Who is chosen is decided in
-`election` and `placement`; when it is due and how much of it at once is decided here.
+It is found anew each time, so a change that was refused, or had no room, is due again. Looked at are only the shards
+that the index, or what the controller was told, says something of; any other is led as it should be. Who is chosen is
+decided in `election` and `placement`; when it is due and how much of it at once is decided here.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec.structs
 
 from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StepDown, StepDownReason
-from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office.election import (
     Candidates,
     elect,
@@ -23,6 +23,7 @@ from coordinator.core.cluster.office.election import (
     may_lead,
     move_away,
 )
+from coordinator.core.cluster.office.index import BucketIndex, ShardIndex
 from coordinator.core.cluster.office.placement import place
 from coordinator.core.cluster.office.reassignment import NO_SUCH_SHARD, begin, finish, target_of, why_not
 from coordinator.core.cluster.office.settings import ControllerSettings
@@ -30,12 +31,10 @@ from coordinator.core.cluster.office.telling import Outbox, knows_that_it_leads
 from coordinator.core.cluster.transactions import BucketChange
 from coordinator.core.cluster.troubles import is_counted, removed_buckets
 from coordinator.core.cluster.znodes import (
-    MOST_LEADER_EPOCH,
     Bucket,
     Cluster,
     NodeState,
     ShardEntry,
-    Versioned,
     bucket_of,
     bucket_path,
 )
@@ -56,6 +55,8 @@ class Office:
     since_ms: int
     balance_due_ms: int
     told: Mapping[int, ShardEntry] | None = None
+    index: ShardIndex = field(default_factory=ShardIndex)
+    """Of which `told` has everything."""
     in_sync_since_ms: Mapping[int, int] = field(default_factory=dict)
     """Since when a shard's preferred replica has been in its in-sync set without leading it."""
     stepped_down: Mapping[int, StepDown] = field(default_factory=dict)
@@ -79,13 +80,15 @@ class Due:
 
     def __init__(
         self,
-        image: Image,
+        index: ShardIndex,
         office: Office,
         settings: ControllerSettings,
         refused: Set[tuple[int, int]],
         changed_by: str,
         now_ms: int,
     ) -> None:
+        image = index.image
+        self._index = index
         self._image = image
         self._office = office
         self._settings = settings
@@ -104,6 +107,10 @@ class Due:
         self._racks = {node: nodes[node].rack for node in self._ready}
         self._late = frozenset(node for node, life in self._live.items() if (node, life) in office.late)
         self._moves = settings.moves_at_once
+        self._usual = Candidates(self._live, self._ready)
+        self._usual_answering = Candidates(self._live, self._ready - self._late)
+        self._special = office.stepped_down.keys() | {shard for shard, _, _ in office.unfit}
+        self._asked_for = self._special | office.wanted.keys() | office.given_back
 
     @property
     def lives(self) -> Mapping[int, int]:
@@ -117,12 +124,12 @@ class Due:
 
     def goes_back(self, shard: int) -> bool:
         """Return whether a shard can be given to its preferred replica, and is not led by that."""
-        entry = self._image.shard(shard)
+        entry = self._index.entry(shard)
         return entry is not None and self._given_back(shard, entry) is not None
 
     def why_not(self, wish: ReassignShard | GiveBackShard, cluster: Cluster) -> str:
         """Say why a shard is not changed as a person wants; empty if it is."""
-        entry = self._image.shard(wish.shard)
+        entry = self._index.entry(wish.shard)
         if isinstance(wish, ReassignShard):
             return why_not(entry, wish.replicas, cluster.min_insync_replicas, self._ready)
         if entry is None:
@@ -137,22 +144,51 @@ class Due:
             "wait until it is in sync, or put another one first"
         )
 
-    def changes(self, cluster: Cluster, entries: Mapping[int, ShardEntry]) -> list[BucketChange]:
-        """Return the buckets to write; a bucket that cannot be read is not among them."""
-        changed: dict[int, ShardEntry] = {}
-        is_starting = not any(is_led(entry, self._candidates(shard, entry)) for shard, entry in entries.items())
-        for shard, entry in entries.items():
-            if entry.leader_epoch >= MOST_LEADER_EPOCH:
+    def changes(self, cluster: Cluster) -> Iterator[BucketChange]:
+        """Return the buckets to write, each when it is asked for; one that cannot be read is not among them."""
+        is_starting = not self._is_any_led()
+        new = self._new_shards(cluster)
+        for number, bucket in self._index.buckets.items():
+            changed = dict(self._changes_in(bucket, cluster, is_starting=is_starting))
+            if changed:
+                value = msgspec.structs.replace(bucket.bucket.value, shards={**bucket.bucket.value.shards, **changed})
+                yield BucketChange(number, value, bucket.bucket.version)
+        for number, shards in new.items():
+            yield BucketChange(number, Bucket(shards=shards), None)
+
+    def _changes_in(
+        self, bucket: BucketIndex, cluster: Cluster, *, is_starting: bool
+    ) -> Iterator[tuple[int, ShardEntry]]:
+        for shard in self.looked_at(bucket):
+            entry = bucket.entries[shard]
+            if shard in bucket.at_the_end:
                 continue  # every change raises it, and nobody could read the next one
             after = self._next(shard, entry, cluster.min_insync_replicas, is_starting=is_starting)
             if after is not None:
-                changed[shard] = after
-        by_bucket: dict[int, dict[int, ShardEntry]] = {}
-        for shard, entry in {**changed, **self._new_shards(cluster)}.items():
-            by_bucket.setdefault(bucket_of(shard, cluster.buckets), {})[shard] = entry
-        return [_bucket_change(bucket, self._image.buckets.get(bucket), new) for bucket, new in by_bucket.items()]
+                yield shard, after
 
-    def _new_shards(self, cluster: Cluster) -> dict[int, ShardEntry]:
+    def looked_at(self, bucket: BucketIndex) -> list[int]:
+        """Return the shards of a bucket of which something may be due, in their order there."""
+        found: set[int] = set(bucket.moving)
+        found |= self._asked_for & bucket.entries.keys()
+        for (node, life), shards in bucket.led_by.items():
+            is_well = node is not None and self._live.get(node) == life and node not in self._late
+            if not is_well or (node not in self._ready and self._moves > 0):
+                found.update(shards)
+        if self._now_ms >= self._office.balance_due_ms and self._moves > 0:
+            found.update(bucket.astray)
+        return sorted(found)
+
+    def _is_any_led(self) -> bool:
+        """Say whether a leader lives who has not said that it cannot lead."""
+        return any(
+            is_led(entry := bucket.entries[shard], self._candidates(shard, entry))
+            for bucket in self._index.buckets.values()
+            for life in self._live.items()
+            for shard in bucket.led_by.get(life, ())
+        )
+
+    def _new_shards(self, cluster: Cluster) -> dict[int, dict[int, ShardEntry]]:
         """Return the shards of buckets that are not there, which a new cluster gets once it has nodes enough."""
         removed = removed_buckets(self._image, cluster, self._office.told or {})
         missing = {
@@ -165,20 +201,22 @@ class Due:
         if not missing or len(self._racks) < cluster.replication_factor:
             return {}
         placed = place(cluster.shards, cluster.replication_factor, self._racks)
-        return {
-            shard: ShardEntry(
-                leader=replicas[0],
-                leader_node_epoch=self._live[replicas[0]],
-                leader_epoch=FIRST_LEADER_EPOCH,
-                isr=replicas,
-                replicas=replicas,
-                changed_by=self._changed_by,
-            )
-            for shard, replicas in enumerate(placed)
-            if bucket_of(shard, cluster.buckets) in missing
-        }
+        new: dict[int, dict[int, ShardEntry]] = {}
+        for shard, replicas in enumerate(placed):
+            if (bucket := bucket_of(shard, cluster.buckets)) in missing:
+                new.setdefault(bucket, {})[shard] = ShardEntry(
+                    leader=replicas[0],
+                    leader_node_epoch=self._live[replicas[0]],
+                    leader_epoch=FIRST_LEADER_EPOCH,
+                    isr=replicas,
+                    replicas=replicas,
+                    changed_by=self._changed_by,
+                )
+        return new
 
     def _candidates(self, shard: int, entry: ShardEntry) -> Candidates:
+        if shard not in self._special:
+            return self._usual
         asked = self._stepped_down(shard, entry)
         lacking: frozenset[int] = frozenset()
         if asked is not None and asked.reason is StepDownReason.LACKS_RECORDS and entry.leader is not None:
@@ -190,6 +228,8 @@ class Due:
         return give_back(entry, self._answering(shard, entry), frozenset(entry.replicas[:1]), self._changed_by)
 
     def _answering(self, shard: int, entry: ShardEntry) -> Candidates:
+        if shard not in self._special:
+            return self._usual_answering
         candidates = self._candidates(shard, entry)
         return replace(candidates, eligible=candidates.eligible - self._late)
 
@@ -222,7 +262,7 @@ class Due:
         if not is_led(entry, candidates) or is_unfit:
             if not is_starting:
                 # One that does not answer leads only where nobody else can.
-                answering = replace(candidates, eligible=candidates.eligible - self._late)
+                answering = self._answering(shard, entry)
                 if any(may_lead(entry, answering, node) for node in entry.replicas):
                     candidates = answering
                 return elect(entry, candidates, min_insync, self._changed_by)
@@ -258,10 +298,3 @@ class Due:
             moved = give_back(entry, candidates, frozenset(entry.replicas[:1] if is_long else ()), self._changed_by)
         self._moves -= moved is not None
         return moved
-
-
-def _bucket_change(bucket: int, before: Versioned[Bucket] | None, new: Mapping[int, ShardEntry]) -> BucketChange:
-    if before is None:
-        return BucketChange(bucket, Bucket(shards=dict(new)), None)
-    value = msgspec.structs.replace(before.value, shards={**before.value.shards, **new})
-    return BucketChange(bucket, value, before.version)

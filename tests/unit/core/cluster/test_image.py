@@ -50,6 +50,22 @@ def test_an_entry_of_no_shard_of_this_cluster_or_in_anothers_bucket_is_no_shard(
     assert not list(read_node(image, "/cluster", None).shards())
 
 
+def test_what_is_read_again_as_it_was_changes_nothing_not_even_the_image() -> None:
+    image = whole()
+    bucket = ZkNode(encode_bucket(BUCKETS[0]), 5)
+    assert read_node(image, "/shards/0", bucket) is image
+    assert read_children(image, "/shards", ("0", "1")) is image
+    for other in (ZkNode(bucket.data, 6), ZkNode(encode_bucket(Bucket(shards={0: ENTRY})), 5)):
+        changed = read_node(image, "/shards/0", other)
+        assert changed is not image
+        assert changed.buckets[0].version == other.version
+        assert changed.buckets[1] is image.buckets[1]
+    registered_anew = read_node(image, "/nodes/live/1", ZkNode(encode(LIVE), 0, 78))
+    assert registered_anew.live[1].owner == 78
+    garbage = read_node(image, "/shards/0", ZkNode(b"garbage", 5))
+    assert read_node(garbage, "/shards/0", bucket) == image
+
+
 def test_what_is_gone_is_gone_whether_its_node_or_its_folder_was_read() -> None:
     assert not read_node(whole(), "/nodes/live/1", None).live
     assert not read_children(whole(), "/nodes/live", ()).live

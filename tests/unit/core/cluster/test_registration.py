@@ -52,7 +52,7 @@ class World:
 
     def make_shards(self, *entries: ShardEntry) -> None:
         bucket = Bucket(shards=dict(enumerate(entries)))
-        self.write(*change_shards(0, [BucketChange(0, bucket, None)])[0])
+        self.write(*next(change_shards(0, [BucketChange(0, bucket, None)])))
 
     def isrs(self) -> list[tuple[int, ...]]:
         return [entry.isr for _, entry in self.image().shards()]
@@ -219,7 +219,7 @@ def test_a_disk_that_lacks_what_was_acknowledged_is_in_no_in_sync_set_when_it_is
     # It has come back into one of them properly: the end of a session is no reason to leave that.
     bucket = world.image().buckets[0]
     joined = Bucket(shards={**bucket.value.shards, 1: two_nodes()[0].image().buckets[0].value.shards[1]})
-    world.write(*change_shards(0, [BucketChange(0, joined, bucket.version)])[0])
+    world.write(*next(change_shards(0, [BucketChange(0, joined, bucket.version)])))
     world.servers.expire(again.port.owner)
     world.run()
     assert again.said[-1] == LifeBegan(2)

@@ -231,7 +231,7 @@ def test_any_change_is_cut_into_multis_that_all_check_the_epoch(sizes: list[int]
     changes = [
         BucketChange(number, Bucket(shards={}, unknown={"x": "x" * size}), 7) for number, size in enumerate(sizes)
     ]
-    multis = change_shards(5, changes)
+    multis = list(change_shards(5, changes))
     for operations in multis:
         check_limits(operations)
         assert operations[0] == ZkCheck(CONTROLLER_EPOCH, 5)
@@ -242,7 +242,7 @@ def test_any_change_is_cut_into_multis_that_all_check_the_epoch(sizes: list[int]
 
 def test_a_bucket_that_has_no_room_is_our_mistake() -> None:
     with pytest.raises(ValueError, match="/shards/0 has no room"):
-        change_shards(1, [BucketChange(0, Bucket(shards={}, unknown={"x": "x" * MOST_BYTES}), 1)])
+        list(change_shards(1, [BucketChange(0, Bucket(shards={}, unknown={"x": "x" * MOST_BYTES}), 1)]))
 
 
 def test_what_a_node_wrote_that_is_unknown_here_outlives_its_next_registration() -> None:

@@ -17,9 +17,16 @@ from coordinator.core.cluster.events import (
     StepDown,
     StepDownReason,
 )
+from coordinator.core.cluster.office.controller import step
 from coordinator.core.cluster.znodes import LogEnd
 from coordinator.core.cluster.zookeeper import (
+    ZkMulti,
+    ZkMultiDone,
+    ZkRead,
+    ZkReadDone,
     ZkSet,
+    ZkUnknown,
+    ZkValues,
 )
 from tests.helpers.controller_world import CLUSTER, SHARDS, World, at_rest
 from tests.sim.zookeeper import Manners
@@ -446,3 +453,29 @@ def test_whatever_fails_every_shard_is_led_in_the_end(seed: int) -> None:
     world.run(45_000)
     assert world.is_at_rest(), (world.controllers(), dict(world.image().shards()), world.image().live)
     assert world.history, "leaders have changed on the way"
+
+
+def test_a_change_whose_outcome_is_lost_and_that_was_not_made_is_asked_for_again_at_once() -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    node = world.nodes[controller]
+    dead = next(number for number in world.nodes if number != controller)
+    machine, effects = step(node.machine, NodeRefused(dead, world.image().live[dead].value.node_epoch), 10_000)
+    (asked,) = (effect for effect in effects if isinstance(effect, ZkMulti))
+    machine, effects = step(machine, ZkMultiDone(asked.session, asked.request_id, ZkUnknown("lost")), 10_010)
+    while reads := [effect for effect in effects if isinstance(effect, ZkRead)]:
+        (read,) = reads
+        machine, effects = step(machine, found(world, read), 10_020)
+    (again,) = (effect for effect in effects if isinstance(effect, ZkMulti))
+    assert again.operations == asked.operations
+
+
+def found(world: World, read: ZkRead) -> ZkReadDone:
+    """Return what ZooKeeper has of what is asked."""
+    tree = world.servers.tree
+    nodes = tuple(tree.get(path) for path in read.nodes)
+    children = tuple(
+        tuple(sorted(path.rpartition("/")[2] for path in tree if path.rpartition("/")[0] == folder))
+        for folder in read.children
+    )
+    return ZkReadDone(read.session, read.request_id, ZkValues(nodes, children))

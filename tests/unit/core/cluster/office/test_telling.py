@@ -7,7 +7,9 @@ import msgspec.structs
 from coordinator.core.cluster.effects import NodeInfo, ShardLeader, ShardState, ShardStop, TellNode
 from coordinator.core.cluster.events import PeerLost, PeerReached, StepDown, StepDownReason
 from coordinator.core.cluster.image import Image
-from coordinator.core.cluster.office.telling import Outbox, late, take_answer, tell
+from coordinator.core.cluster.office import telling
+from coordinator.core.cluster.office.index import index_of
+from coordinator.core.cluster.office.telling import Outbox, late, take_answer
 from coordinator.core.cluster.znodes import Bucket, Cluster, LiveNode, NodeState, ShardEntry, Versioned
 from coordinator.core.cluster.zookeeper import ZkSession, ZkState
 from tests.helpers.controller_world import SHARDS, Node, World, at_rest
@@ -39,6 +41,12 @@ def image_of(*entries: ShardEntry, version: int = 7) -> Image:
 
 
 FIRST = image_of(entry(1, 4, (1, 2)), entry(2, 6, (2, 3)))
+
+
+def tell(
+    outbox: Outbox, image: Image, lives: dict[int, int], reached: frozenset[tuple[int, int]], now_ms: int
+) -> tuple[Outbox, tuple[TellNode, ...]]:
+    return telling.tell(outbox, index_of(image), lives, reached, now_ms)
 
 
 def told(outbox: Outbox, image: Image, now_ms: int = 0, reached: frozenset[tuple[int, int]] = REACHED) -> Outbox:
