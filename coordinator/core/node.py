@@ -96,6 +96,7 @@ class Node:
         self._usage = Usage()
         self._timeline_room = TimelineRoom(limits.timeline_total_bytes)
         self._assignors = assignors
+        self._authorizer = authorizer
         self._rack = ShardRack(
             [partial(self._new_shard, index) for index in range(shards)],
             partial(_shard_of, shards),
@@ -105,7 +106,6 @@ class Node:
             self._gates,
             limits,
         )
-        self._authorizer = authorizer
         self._router = (Router if authorizer is None else partial(GuardedRouter, authorizer))(
             limits, self_address, self._catalog, self._meter, self._connections, self._gates, self._rack, self._clock
         )
@@ -332,6 +332,7 @@ class Node:
             usage=self._usage,
             meter=self._meter,
             timeline_room=self._timeline_room,
+            authorizer=self._authorizer,
         )
         return Shard(desk, self._assignors, self._new_lookup_id)
 

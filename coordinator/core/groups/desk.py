@@ -21,6 +21,7 @@ from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
+from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.timers import Timers
 from coordinator.protocol.messages import Push, Response
 
@@ -87,6 +88,8 @@ class Desk:
     """Shared by the shards of a node."""
     meter: Meter = field(default_factory=Meter)
     """Shared by the shards of a node."""
+    authorizer: Authorizer | None = None
+    """Asked which topics a pattern may match; None where nobody is asked for rights."""
     timeline_room: TimelineRoom = field(default_factory=lambda: TimelineRoom(Limits().timeline_total_bytes))
     """Shared by the shards of a node."""
 

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.core.events import RequestArrived
+from coordinator.core.groups.membership.identities import why_of_another_principal
 from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.requests.routing import Router
 from coordinator.core.security.acl import Operation, ResourceKind
 from coordinator.core.security.authorizer import Authorizer
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import BeginClaims, ErrorResponse, FinishClaims
 
 
 class GuardedRouter(Router):
@@ -27,10 +30,18 @@ class GuardedRouter(Router):
         if connection is None or connection.is_closing:
             return
         refused = self.authorizer.why_refused(connection.principal, event.request, connection.group_id)
+        if refused is None and isinstance(event.request, FinishClaims | BeginClaims):
+            refused = self._why_not_its_own(connection, event.request)
         if refused is None:
             super().handle(event)
         else:
             self._respond_now(event, refused)
+
+    def _why_not_its_own(self, connection: Connection, request: FinishClaims | BeginClaims) -> ErrorResponse | None:
+        """Return the refusal of what is said for a member that another principal has registered."""
+        group = self._rack.at_work(request.group_id).desk.group(request.group_id)
+        why = None if group is None else why_of_another_principal(group, request.member_id, connection.principal)
+        return None if why is None else ErrorResponse(ErrorCode.GROUP_AUTHORIZATION_FAILED, why)
 
     def may(self, event: RequestArrived) -> bool:
         """Return whether the principal of a connection may make a request that is answered elsewhere."""

@@ -26,11 +26,14 @@ class Authorizer:
 
     def __init__(self, acl: Acl) -> None:
         self._acl = acl
+        self.changes = 0
+        """Times that the rules were changed."""
         self._kept: dict[tuple[str, Operation, ResourceKind], Matcher] = {}
 
     def change(self, acl: Acl) -> None:
         """Ask other rules from now on."""
         self._acl = acl
+        self.changes += 1
         self._kept.clear()
 
     def matcher(self, principal: Principal, operation: Operation, kind: ResourceKind) -> Matcher:

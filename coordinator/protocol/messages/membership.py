@@ -98,6 +98,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
         ErrorCode.FENCED_INSTANCE_ID,
         ErrorCode.SECOND_MEMBER_OF_APPLICATION,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
     )
 
     group_id: str

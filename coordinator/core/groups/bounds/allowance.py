@@ -138,6 +138,7 @@ def is_as_it_was(old: MemberFacts, facts: MemberFacts) -> bool:
         client_id=old.client_id,
         host=old.host,
         pid=old.pid,
+        principal=old.principal,
     )
     return told == old
 

@@ -55,6 +55,8 @@ class MemberFacts(_Part, frozen=True, gc=False):
     own_policy: ResetPolicy | None = None
     """Where a member that commits nothing starts without an offset; of one that commits it is the group's."""
     isolation_level: str = IsolationLevel.READ_UNCOMMITTED
+    principal: str = ""
+    """The principal that registered it, empty for one that did not log in."""
 
 
 class MemberTarget(_Part, frozen=True):

@@ -13,6 +13,7 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.listed_claims import Listed
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.sessions import Connection, Registration
+from coordinator.core.security.principal import Principal
 from coordinator.protocol.messages import RegisterConsumer
 
 SHOWN: Final = 5
@@ -43,6 +44,17 @@ def why_id_in_use(group: GroupState, request: RegisterConsumer, member_id: str) 
             "within a query, load a topic once and use that DataFrame wherever it is needed"
         )
     return f"{where}; stop it, or give this one an instance id of its own"
+
+
+def why_of_another_principal(group: GroupState, member_id: str, principal: Principal) -> str | None:
+    """Say that a member id, or the instance id that stands for it, is another principal's; None when it is not.
+
+    A member of somebody who did not log in is whoever's that comes back first: so log-ins can begin in a running group.
+    """
+    known = group.members.get(member_id)
+    if known is None or known.facts.principal in ("", str(principal)):
+        return None
+    return f"member {member_id} was registered by another principal than {principal}; take an identity of its own"
 
 
 def why_replaced(group: GroupState, member_id: str, claimed: Sequence[TopicPartition]) -> str:

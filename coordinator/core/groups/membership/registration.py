@@ -29,6 +29,7 @@ from coordinator.core.groups.membership.gone_back import GoneBack, end_shown
 from coordinator.core.groups.membership.identities import (
     why_fenced_instance,
     why_id_in_use,
+    why_of_another_principal,
     why_of_later_process,
 )
 from coordinator.core.groups.membership.listed_claims import Look
@@ -100,8 +101,12 @@ class Membership:
             if refusal is not None:
                 self._refuse(registration, *refusal)
                 return
+            why_not_its_own = why_of_another_principal(group, member_id, connection.principal)
+            if why_not_its_own is not None:
+                self._refuse(registration, ErrorCode.GROUP_AUTHORIZATION_FAILED, why_not_its_own)
+                return
         old = group.members.get(member_id) if group is not None else None
-        are_known = self.topics.are_known(request, group, old, read)
+        are_known = self.topics.are_known(request, group, old, read, connection.principal)
         if isinstance(are_known, Refusal):
             self._refuse(registration, *are_known)
         elif not are_known:
@@ -314,8 +319,8 @@ class Membership:
         desk, request, shown = self._desk, registration.request, registration.shown
         before = desk.group(request.group_id)
         old = before.members.get(member_id) if before is not None else None
-        topics = self.topics.standing_for(request.subscription, old)
-        facts = facts_of(request, shown, member_id, connection.host, topics)
+        topics = self.topics.standing_for(request.subscription, old, connection.principal)
+        facts = facts_of(request, shown, member_id, connection, topics)
         more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
         no_room = why_no_room(desk, before, more, may_use_reserve=brings_nothing_new(before, facts))
         has_gone_back = self._gone_back.is_shown(before, request, shown)

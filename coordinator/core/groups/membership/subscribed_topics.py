@@ -16,6 +16,8 @@ from coordinator.core.groups.hard.state import GroupState, MemberState
 from coordinator.core.groups.membership.topics_seen import look_at_topic, note_deleted, say_topic_change
 from coordinator.core.groups.membership.validation import Refusal
 from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.security.acl import Operation, ResourceKind
+from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import Subscription
@@ -28,7 +30,12 @@ class SubscribedTopics:
         self._desk = desk
 
     def are_known(
-        self, request: RegisterConsumer, group: GroupState | None, old: MemberState | None, read: TopicsRead | None
+        self,
+        request: RegisterConsumer,
+        group: GroupState | None,
+        old: MemberState | None,
+        read: TopicsRead | None,
+        principal: Principal,
     ) -> Refusal | bool:
         """Return whether a registration can go on, has to wait for Kafka, or why it is refused.
 
@@ -37,7 +44,7 @@ class SubscribedTopics:
         """
         desk = self._desk
         if request.subscription.pattern is not None:
-            why = self._why_matches_too_many(request.subscription)
+            why = self._why_matches_too_many(request.subscription, principal)
             if why is not None and _matched_before(request.subscription, old) is None:
                 return Refusal(ErrorCode.INVALID_REQUEST, why)
             return desk.catalog.all_topics is not None or _matched_before(request.subscription, old) is not None
@@ -65,12 +72,21 @@ class SubscribedTopics:
             return self._have_partitions(request.subscription)
         return True
 
-    def _why_matches_too_many(self, subscription: Subscription) -> str | None:
+    def _shown(self, principal: str, names: Iterable[str]) -> Iterable[str]:
+        """Return the topics that a principal may describe: no other is matched by its patterns."""
+        authorizer = self._desk.authorizer
+        if authorizer is None:
+            return names
+        who = Principal.parse(principal) if principal else ANONYMOUS
+        return filter(authorizer.matcher(who, Operation.DESCRIBE, ResourceKind.TOPIC).allows, names)
+
+    def _why_matches_too_many(self, subscription: Subscription, principal: Principal) -> str | None:
         most, names = self._desk.limits.pattern_max_topics, self._desk.catalog.all_topics
         assert subscription.pattern is not None
         if names is None or len(names) <= most:
             return None
-        count = len(matching_topics(subscription.pattern, subscription.exclusions, names))
+        shown = self._shown(str(principal), names)
+        count = len(matching_topics(subscription.pattern, subscription.exclusions, shown))
         if count <= most:
             return None
         return (
@@ -82,13 +98,16 @@ class SubscribedTopics:
         why = why_no_such_partition({topic.topic: topic.partitions for topic in known}, subscription.partitions)
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why) if why is not None else True
 
-    def standing_for(self, subscription: Subscription, old: MemberState | None) -> tuple[str, ...]:
+    def standing_for(
+        self, subscription: Subscription, old: MemberState | None, principal: Principal
+    ) -> tuple[str, ...]:
         """Return the topics that a subscription stands for now."""
         if subscription.pattern is None:
             return named_topics(subscription)
         names = self._desk.catalog.all_topics
         if names is not None:
-            topics = matching_topics(subscription.pattern, subscription.exclusions, names)
+            shown = self._shown(str(principal), names)
+            topics = matching_topics(subscription.pattern, subscription.exclusions, shown)
             return topics[: self._desk.limits.pattern_max_topics]
         before = _matched_before(subscription, old)
         assert before is not None, "a pattern is matched once Kafka has said what topics there are"
@@ -102,18 +121,22 @@ class SubscribedTopics:
         assert group is not None
         assert names is not None
         soft = desk.soft_of(group_id)
-        if soft.matched_listing == desk.catalog.listings:
+        # Both numbers only grow, so that their sum is another one once either has.
+        mark = desk.catalog.listings + (0 if desk.authorizer is None else desk.authorizer.changes)
+        if soft.matched_listing == mark:
             return False
-        soft.matched_listing = desk.catalog.listings
-        matched: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+        soft.matched_listing = mark
+        matched: dict[tuple[str, tuple[str, ...], str], tuple[str, ...]] = {}
         changed: dict[tuple[str, ...], list[str]] = {}
         for member_id, member in group.members.items():
             pattern, exclusions = member.facts.pattern, member.facts.exclusions
             if pattern is None:
                 continue
-            topics = matched.get((pattern, exclusions))
+            key = pattern, exclusions, member.facts.principal if desk.authorizer is not None else ""
+            topics = matched.get(key)
             if topics is None:
-                topics = matched[pattern, exclusions] = self._matching(group_id, pattern, exclusions, names)
+                shown = self._shown(member.facts.principal, names)
+                topics = matched[key] = self._matching(group_id, pattern, exclusions, shown)
             if topics != member.facts.topics:
                 changed.setdefault(topics, []).append(member_id)
         for topics, member_ids in changed.items():

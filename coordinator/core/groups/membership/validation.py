@@ -12,8 +12,10 @@ from coordinator.core.groups.hard.records import MemberFacts
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.registration_size import why_bad_assignors, why_too_large
 from coordinator.core.groups.partitions.partition_table import in_order
+from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.limits import Limits
+from coordinator.core.security.principal import ANONYMOUS
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_ID_LENGTH, why_bad_id, why_bad_time
 from coordinator.protocol.messages import RegisterConsumer
@@ -37,7 +39,7 @@ def assignors_of(request: RegisterConsumer) -> tuple[str, ...]:
 
 
 def facts_of(
-    request: RegisterConsumer, shown: Shown, member_id: str, host: str, topics: tuple[str, ...]
+    request: RegisterConsumer, shown: Shown, member_id: str, connection: Connection, topics: tuple[str, ...]
 ) -> MemberFacts:
     """Return what a registration says of a member, in the form of the records; `topics` are those it stands for."""
     longest = max(1, request.session_timeout_ms // 3)
@@ -46,7 +48,7 @@ def facts_of(
         incarnation=request.incarnation,
         instance_id=request.instance_id,
         client_id=request.client_id,
-        host=host,
+        host=connection.host,
         pid=request.pid,
         topics=topics,
         streams=request.streams,
@@ -65,6 +67,7 @@ def facts_of(
         commits=request.commits,
         own_policy=None if request.commits else request.reset_policy,
         isolation_level=request.isolation_level,
+        principal="" if connection.principal == ANONYMOUS else str(connection.principal),
     )
 
 

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.life_records import LeaderBegan, LogOpened, LogWentBack
@@ -77,6 +78,7 @@ FACTS = MemberFacts(
     commits=False,
     own_policy=ResetPolicy("latest"),
     isolation_level="read_committed",
+    principal="User:alice",
 )
 STEPS = TopicSteps("t", "id", (0, 4), (7, 300))
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
@@ -93,7 +95,8 @@ GOLDEN: list[tuple[Record, str]] = [
     (LogWentBack("g", 20, 9), "019438a1671409"),
     (
         MemberJoined("g", FACTS, 1),
-        "019403a167dc0017a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a1740091a175c3aa626f6f742e312e322e33c3c292a66c6174657374c0ae726561645f636f6d6d697474656401",
+        "019403a167dc0018a26d31a169c0a163a1680791a1740191a6737469636b79cd2710cdea60cd0bb8c290a3742e2a9192a174"
+        "0091a175c3aa626f6f742e312e322e33c3c292a66c6174657374c0ae726561645f636f6d6d6974746564aa557365723a616c69636501",
     ),
     (MemberRemoved("g", "m1", True), "019404a167a26d31c3"),
     (
@@ -163,6 +166,14 @@ GOLDEN: list[tuple[Record, str]] = [
 def test_record_keeps_its_bytes(record: Record, hexadecimal: str) -> None:
     assert encode_record(record).hex() == hexadecimal
     assert decode_record(bytes.fromhex(hexadecimal)) == record
+
+
+def test_member_from_before_log_ins_has_no_principal() -> None:
+    (written,) = [hexadecimal for record, hexadecimal in GOLDEN if isinstance(record, MemberJoined)]
+    before = written.replace("dc0018", "dc0017").replace("aa" + b"User:alice".hex(), "")
+    record = decode_record(bytes.fromhex(before))
+    assert isinstance(record, MemberJoined)
+    assert record.facts == replace(FACTS, principal="")
 
 
 def test_every_record_has_golden_bytes() -> None:

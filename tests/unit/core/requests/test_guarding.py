@@ -1,0 +1,126 @@
+"""A member is its principal's, patterns match what may be described, and lists end at no hidden name."""
+
+from coordinator.core.events import RulesChanged
+from coordinator.core.limits import Limits
+from coordinator.core.security.acl import Acl
+from coordinator.core.security.acl_file import parse_rules
+from coordinator.core.security.authorizer import Authorizer
+from coordinator.core.security.principal import Principal
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import (
+    BeginClaims,
+    BeginClaimsResponse,
+    ErrorResponse,
+    FinishClaims,
+    ListGroups,
+    ListGroupsResponse,
+    Ping,
+    RegisterConsumerResponse,
+)
+from coordinator.protocol.parts import Subscription
+from tests.helpers.node_member import Member
+from tests.helpers.node_world import NodeWorld
+
+ALICE, BOB = Principal("alice"), Principal("bob")
+SHARED = "allow User:* read group literal g\nallow User:* read topic literal *\n"
+
+
+def world_of(rules: str = SHARED, *, limits: Limits | None = None) -> NodeWorld:
+    return NodeWorld({"t": 4, "t2": 2}, authorizer=Authorizer(Acl(parse_rules(rules))), limits=limits)
+
+
+def topics_of(member: Member) -> set[str]:
+    return {topic for topic, _ in member.owned}
+
+
+def test_two_principals_share_a_group() -> None:
+    world = world_of()
+    world.join("m1", principal=ALICE)
+    world.join("m2", principal=BOB)
+    assert {name: member.facts.principal for name, member in world.group("g").members.items()} == {
+        "m1": "User:alice",
+        "m2": "User:bob",
+    }
+
+
+def test_identity_belongs_to_the_principal_that_registered_it_also_after_a_restart() -> None:
+    world = world_of()
+    world.join("m1", instance_id="i1", principal=ALICE)
+    for _ in range(2):
+        for member_id in ("m1", ""):
+            refused = world.joining(member_id, instance_id="i1", principal=BOB).register()
+            assert refused.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        world.restart()
+    assert world.join("m1", instance_id="i1", principal=ALICE).member_id == "m1"
+
+
+def test_member_from_before_log_ins_is_taken_over_by_who_comes_back_first() -> None:
+    world = world_of()
+    world.join("m1")
+    world.restart()
+    world.join("m1", principal=ALICE)
+    assert world.joining("m1", principal=BOB).register().error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_claims_of_a_member_are_finished_and_begun_by_its_principal_alone() -> None:
+    world = world_of()
+    world.join("m1", principal=ALICE)
+    for request in (FinishClaims("g", "m1", ()), BeginClaims("g", "m1", ())):
+        refused = world.connect(principal=BOB).ask(request, ErrorResponse)
+        assert refused.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    world.connect(principal=ALICE).ask(BeginClaims("g", "m1", ()), BeginClaimsResponse)
+
+
+def test_pattern_matches_only_topics_that_may_be_described_and_follows_the_rules() -> None:
+    only_t = "allow User:* read group literal g\nallow User:alice describe topic literal t\n"
+    world = world_of(only_t)
+    alice = world.join("m1", subscription=Subscription(pattern="t.*"), principal=ALICE)
+    world.advance(2_000)
+    assert topics_of(alice) == {"t"}
+    world.happen(RulesChanged(Acl(parse_rules(SHARED))))
+    world.poll_topics()
+    world.advance(2_000)
+    assert topics_of(alice) == {"t", "t2"}
+
+
+def test_member_whose_right_was_taken_back_is_refused() -> None:
+    world = world_of()
+    alice = world.join("m1", principal=ALICE)
+    world.happen(RulesChanged(Acl()))
+    assert alice.ask(Ping(0), ErrorResponse).error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_topic_that_may_not_be_described_is_not_subscribed_to() -> None:
+    world = world_of("allow User:* read group literal g\nallow User:alice describe topic literal t\n")
+    refused = world.joining("m1", topics=("t", "t2"), principal=ALICE)
+    assert refused.registration is not None
+    said = refused.ask(refused.registration, ErrorResponse)
+    assert said.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert "'t2'" in said.message
+    joined = world.joining("m1", principal=ALICE)
+    assert joined.registration is not None
+    assert joined.ask(joined.registration, RegisterConsumerResponse).error is ErrorCode.NONE
+
+
+def test_pages_of_a_list_end_at_names_that_are_shown() -> None:
+    rules = "allow User:founder all group literal *\nallow User:founder read topic literal *\n"
+    world = world_of(rules + "allow User:alice describe group prefix a\n", limits=Limits(page_items=2))
+    names = ["a1", "a3", "a5", "b2", "b4", "b6", "a0", "c1"]
+    for name in names:
+        world.join(group_id=name, principal=Principal("founder"))
+    world.advance(1)
+    listed: list[str] = []
+    after = None
+    for _ in range(10):
+        tool = world.connect(principal=ALICE)
+        asked = tool.send(ListGroups(after))
+        world.advance(100)
+        page = tool.answer(asked)
+        assert isinstance(page, ListGroupsResponse)
+        listed += [line.group_id for line in page.groups]
+        after = page.up_to
+        if after is None:
+            break
+        assert after.group_id == "" or after.group_id.startswith("a")
+        world.advance(1)
+    assert sorted(listed) == ["a0", "a1", "a3", "a5"]
