@@ -2,13 +2,18 @@
 
 import asyncio
 import ipaddress
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from importlib import metadata
 
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.admin.http import AdminListenError, HttpLimits, HttpServer
+from coordinator.admin.metrics import Metrics
 from coordinator.admin.probes import Condition, Heart
+from coordinator.admin.surveying import Surveyor
 from coordinator.config.admin import AdminSettings
+from coordinator.core.requests.survey import Seen
 from coordinator.protocol.text.addresses import format_address, parse_address
 
 __all__ = ["Admin", "AdminListenError"]
@@ -21,9 +26,18 @@ class Admin:
         self._log = log
         self._listen = settings.listen
         self._condition = Condition()
-        pages = {"/livez": self._condition.livez, "/readyz": self._condition.readyz}
+        self._metrics = Metrics(
+            metadata.version("kcoord"), max_groups=settings.max_groups, max_partitions=settings.max_partitions
+        )
+        self._survey_s = settings.survey_ms / 1000
+        pages = {
+            "/livez": self._condition.livez,
+            "/readyz": self._condition.readyz,
+            "/metrics": self._metrics.page,
+        }
         self._server = HttpServer(pages, HttpLimits(connections=settings.max_connections))
         self._heart: Heart | None = None
+        self._surveyor: Surveyor | None = None
 
     def open(self) -> None:
         """Answer from now on, before anything is loaded; raises AdminListenError."""
@@ -42,15 +56,34 @@ class Admin:
             self._heart.why_not_ready = lambda: why
         self._condition.why_not_ready = why
 
-    def begin(self, loop: asyncio.AbstractEventLoop, why_not_ready: Callable[[], str]) -> None:
-        """Look at a node that runs from now on: whether its loop turns, and whether it is ready."""
+    def begin(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        why_not_ready: Callable[[], str],
+        look: Callable[[], Iterator[Seen]],
+        figures: Callable[[], Mapping[str, float]],
+    ) -> None:
+        """Look at a node that runs from now on: whether its loop turns, whether it is ready, and at its groups."""
+
+        def hand_over(seen: tuple[Seen, ...]) -> None:
+            self._server.call(self._take, self._metrics.take(seen, figures(), round(time.time() * 1000)))
+
         self._heart = Heart(loop, self._condition, why_not_ready)
+        self._surveyor = Surveyor(loop, look, hand_over, self._survey_s)
 
     def close(self) -> None:
         """Answer no more."""
         if self._heart is not None:
             self._heart.stop()
+        if self._surveyor is not None:
+            self._surveyor.stop()
         self._server.close()
+
+    def _take(self, work: Iterator[None]) -> None:
+        """Do some of the work on a survey, and the rest in turns of its own; on the thread of the pages."""
+        for _ in work:
+            self._server.call(self._take, work)
+            return
 
 
 def _is_loopback(host: str) -> bool:

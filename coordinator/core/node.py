@@ -5,7 +5,7 @@ records first, and whatever was decided upon them only once they are durable. It
 chance; whoever performs its effects reports back with events.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Final, assert_never
 
@@ -55,6 +55,7 @@ from coordinator.core.request_shape import where_of
 from coordinator.core.requests.finding import Neighbours
 from coordinator.core.requests.guarding import GuardedRouter
 from coordinator.core.requests.routing import Router
+from coordinator.core.requests.survey import Seen, survey
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
@@ -304,6 +305,15 @@ class Node:
     def is_loaded(self, shard: int) -> bool:
         """Return whether a shard is led here and all of it is replayed."""
         return shard not in self._away
+
+    def survey(self, shards: Iterable[int]) -> Iterator[Seen]:
+        """Yield the groups of shards that are led here, a little at a time; steps may come between two pieces."""
+        for index in shards:
+            if index not in self._away:
+                yield from survey(partial(self._desk_of, index))
+
+    def _desk_of(self, shard: int) -> Desk:
+        return self._shards[shard].desk
 
     @property
     def things_done(self) -> int:

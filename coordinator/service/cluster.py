@@ -9,6 +9,7 @@ import asyncio
 import socket
 import time
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ from coordinator.core.log.meta import ClusterDirectory
 from coordinator.core.log.storage import OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.hello import Acquaintance
+from coordinator.core.requests.survey import Seen
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import Address, format_address
@@ -197,7 +199,15 @@ async def _run(
     await ports.peers.accept()
     ports.zookeeper.start()
     if admin is not None:
-        admin.begin(asyncio.get_running_loop(), lambda: node.waits_for or ("" if joined.is_set() else "it joins"))
+        admin.begin(
+            asyncio.get_running_loop(),
+            lambda: node.waits_for or ("" if joined.is_set() else "it joins"),
+            lambda: _survey(node),
+            lambda: {
+                "kcoord_connections": ports.server.connections,
+                "kcoord_unwritten_bytes": ports.disk.pending_bytes,
+            },
+        )
     waiting = asyncio.ensure_future(_say_waiting(settings, node, log))
     joining = asyncio.ensure_future(joined.wait())
     failing = asyncio.ensure_future(driver.run())
@@ -279,6 +289,12 @@ async def _until_all_is_said(node: ClusterNode) -> None:
     until_s = time.monotonic() + _LAST_WORDS_S
     while node.replication is not None and len(node.replication.coordinator.gates) and time.monotonic() < until_s:
         await asyncio.sleep(_LOOK_S)
+
+
+def _survey(node: ClusterNode) -> Iterator[Seen]:
+    """Look at the groups that are led here."""
+    replication = node.replication
+    return iter(()) if replication is None else replication.coordinator.survey(sorted(replication.led))
 
 
 def _state_of(node: ClusterNode, ports: _Ports) -> dict[str, object]:

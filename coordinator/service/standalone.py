@@ -109,7 +109,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
         async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
-            return await _run(driver, server, disk, kafka, told, log, admin)
+            return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -118,6 +118,8 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
 
 async def _run(
     driver: Driver,
+    node: Node,
+    shards: int,
     server: Server,
     disk: Disk,
     kafka: KafkaPort,
@@ -130,7 +132,12 @@ async def _run(
     try:
         await let_members_in(server, log)
         if admin is not None:
-            admin.begin(asyncio.get_running_loop(), lambda: "")
+            admin.begin(
+                asyncio.get_running_loop(),
+                lambda: "",
+                lambda: node.survey(range(shards)),
+                lambda: {"kcoord_connections": server.connections, "kcoord_unwritten_bytes": disk.pending_bytes},
+            )
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
         if failing.done():

@@ -37,6 +37,7 @@ def test_a_standalone_node_is_ready_when_members_are_let_in(tmp_path: Path) -> N
         assert comes(lambda: asked(address, "/readyz"), (200, "ready\n"))
         assert asked(address, "/livez") == (200, "alive\n")
         assert asked(address, "/")[0] == 404
+        assert eventually(lambda: "kcoord_connections 0\n" in asked(address, "/metrics")[1], 30.0)
         assert "admin-is-open" not in node.said
         node.send(signal.SIGTERM)
         assert node.process.wait(30) == 0

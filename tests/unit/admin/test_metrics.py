@@ -1,0 +1,119 @@
+"""The page of metrics: read back by Prometheus' own parser, and held against the table of the manual."""
+
+import re
+from collections.abc import Sequence
+from http.client import HTTPConnection
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from coordinator.admin.http import HttpLimits, HttpServer
+from coordinator.admin.metrics import FAMILIES, Metrics
+from coordinator.core.requests.survey import GroupSeen, PartitionsSeen, Seen
+
+ROOT = Path(__file__).parents[3]
+WILD = 'a"b\\c\nd{e="f"} é\u202e\x1b[31m\ud800'
+NODE = {"kcoord_connections": 3, "kcoord_unwritten_bytes": 0}
+
+
+def group(group_id: str = "g") -> GroupSeen:
+    return GroupSeen(group_id, "Stable", 4, 2, 1000)
+
+
+def partitions(
+    *rows: tuple[int, int, int | None], group_id: str = "g", topic: str = "t", commit_ms: int = 900
+) -> PartitionsSeen:
+    """Return partitions by number, committed offset and end."""
+    numbers, committed, ends = zip(*rows, strict=True)
+    return PartitionsSeen(group_id, topic, numbers, committed, (commit_ms,) * len(rows), ends)
+
+
+def metrics(*surveys: Sequence[Seen], max_groups: int = 100, max_partitions: int = 100) -> Metrics:
+    """Return metrics that took in surveys, one every ten seconds."""
+    made = Metrics("9.9", max_groups=max_groups, max_partitions=max_partitions)
+    for number, seen in enumerate(surveys):
+        for _ in made.take(seen, NODE, 10_000 * (number + 1)):
+            pass
+    return made
+
+
+def values(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
+    """Return the page by family and the values of its labels, as Prometheus reads it."""
+    text = b"".join(made.page().body).decode()
+    return {
+        family.name: {tuple(sample.labels.values()): sample.value for sample in family.samples}
+        for family in text_string_to_metric_families(text)
+    }
+
+
+def test_lag_is_told_in_records_and_in_time() -> None:
+    first = [group(), partitions((0, 100, 100), (1, 90, 100))]
+    second = [group(), partitions((0, 150, 200), (1, 200, 200), commit_ms=15_000)]
+    seen = values(metrics(first, second))
+    assert seen["kcoord_group_lag"] == {("g", "t", "0"): 50, ("g", "t", "1"): 0}
+    assert seen["kcoord_group_lag_seconds"] == {("g", "t", "0"): 5, ("g", "t", "1"): 0}
+    assert seen["kcoord_group_committed_offset"] == {("g", "t", "0"): 150, ("g", "t", "1"): 200}
+    assert (seen["kcoord_group_sum_lag"], seen["kcoord_group_max_lag"]) == ({("g",): 50}, {("g",): 50})
+    assert seen["kcoord_group_max_lag_seconds"] == {("g",): 5}
+    assert seen["kcoord_group_status"] == {("g", "OK"): 1}
+    assert seen["kcoord_group_state"] == {("g", "Stable"): 1}
+    assert (seen["kcoord_group_members"], seen["kcoord_group_epoch"]) == ({("g",): 2}, {("g",): 4})
+
+
+def test_what_is_not_known_has_no_line() -> None:
+    seen = values(metrics([group(), partitions((0, 100, None))]))
+    assert seen["kcoord_group_committed_offset"] == {("g", "t", "0"): 100}
+    for name in ("lag", "lag_seconds", "sum_lag", "max_lag", "max_lag_seconds", "status"):
+        assert f"kcoord_group_{name}" not in seen
+    assert values(Metrics("9.9", max_groups=1, max_partitions=1)) == {}
+
+
+def test_an_offset_beyond_the_end_that_was_read_last_is_no_negative_lag() -> None:
+    assert values(metrics([group(), partitions((0, 120, 100))]))["kcoord_group_lag"] == {("g", "t", "0"): 0}
+
+
+def test_what_is_more_than_allowed_is_counted_and_still_part_of_its_group() -> None:
+    seen = values(
+        metrics(
+            [
+                group("a"),
+                partitions((0, 1, 3), (1, 1, 4), group_id="a"),
+                group("b"),
+                partitions((0, 1, 9), group_id="b"),
+            ],
+            max_groups=1,
+            max_partitions=1,
+        )
+    )
+    assert seen["kcoord_series_left_out"] == {("groups",): 1, ("partitions",): 2}
+    assert seen["kcoord_group_lag"] == {("a", "t", "0"): 2}
+    assert seen["kcoord_group_sum_lag"] == {("a",): 5}
+
+
+def test_names_are_escaped_so_that_no_line_can_be_made_up() -> None:
+    seen = values(metrics([group(WILD), partitions((0, 1, 3), group_id=WILD, topic=WILD)]))
+    shown = WILD.replace("\ud800", "\\ud800")
+    assert seen["kcoord_group_lag"] == {(shown, shown, "0"): 2}
+    assert set(seen) <= set(FAMILIES)
+
+
+def test_a_group_that_is_gone_is_gone_from_the_page_and_from_memory() -> None:
+    seen = values(metrics([group(), partitions((0, 1, 3))], [], [group(), partitions((0, 1, 3))]))
+    assert "kcoord_group_lag_seconds" not in seen  # one end was seen since it is back
+
+
+def test_every_metric_is_in_the_manual_and_on_a_page_that_is_served() -> None:
+    manual = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(kcoord_[a-z_]+)(?:\{[^`]*\})?` \|", manual, flags=re.MULTILINE)
+    seen = [group(), partitions((0, 100, 200), (1, 100, 300))], [group(), partitions((0, 100, 300), commit_ms=11_000)]
+    server = HttpServer({"/metrics": metrics(*seen).page}, HttpLimits())
+    try:
+        client = HTTPConnection(*server.start("127.0.0.1", 0), timeout=30)
+        client.request("GET", "/metrics")
+        answer = client.getresponse()
+        served = [family.name for family in text_string_to_metric_families(answer.read().decode())]
+        client.close()
+    finally:
+        server.close()
+    assert served == list(FAMILIES) == told
+    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
