@@ -44,5 +44,6 @@ def _requests(consumer: Consumer) -> float:
 
 
 def _is_read(consumer: Consumer, partitions: int) -> bool:
-    assigned = consumer.assignment()
-    return len(assigned) == partitions and all(consumer.lag(one) == 0 for one in assigned)
+    metrics = consumer.metrics()
+    lags = [numbers["records-lag"] for numbers in metrics.values() if "records-lag" in numbers]
+    return len(lags) == partitions and not any(lags)

@@ -3,6 +3,9 @@
 The clock begins when a consumer that has read already is sought to the beginning, and ends with the last record that
 was asked for; each record's fields are looked at by name. Before that, untimed, each reader reads a part of each
 corpus, and a sum of hashes of all fields has to be the same for all.
+
+A corpus has to be larger than what a consumer buffers. One that has read ahead to the end waits there at the broker for
+`fetch_max_wait_ms`, and is sought only after that: at small scales that wait is most of what is measured.
 """
 
 import asyncio
