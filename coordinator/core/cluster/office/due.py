@@ -104,6 +104,9 @@ class Due:
         self._ready = frozenset(
             node for node in self._live if nodes[node].state is NodeState.READY and is_counted(image, node)
         )
+        self._draining = frozenset(
+            node for node in self._live if nodes[node].state is NodeState.DRAINING and is_counted(image, node)
+        )
         self._racks = {node: nodes[node].rack for node in self._ready}
         self._late = frozenset(node for node, life in self._live.items() if (node, life) in office.late)
         self._moves = settings.moves_at_once
@@ -221,8 +224,16 @@ class Due:
         lacking: frozenset[int] = frozenset()
         if asked is not None and asked.reason is StepDownReason.LACKS_RECORDS and entry.leader is not None:
             lacking = frozenset({entry.leader})
-        unfit = {node for node, life in self._live.items() if (shard, node, life) in self._office.unfit}
-        return Candidates(self._live, self._ready - unfit, lacking)
+        return Candidates(self._live, self._ready - self._unfit(shard), lacking)
+
+    def _unfit(self, shard: int) -> set[int]:
+        return {node for node, life in self._live.items() if (shard, node, life) in self._office.unfit}
+
+    def _with_drained(self, shard: int, entry: ShardEntry, candidates: Candidates) -> Candidates:
+        """Return the candidates, and where none of them may lead those that are being drained: better than nobody."""
+        if any(may_lead(entry, candidates, node) for node in entry.replicas):
+            return candidates
+        return replace(candidates, eligible=candidates.eligible | (self._draining - self._unfit(shard)))
 
     def _given_back(self, shard: int, entry: ShardEntry) -> ShardEntry | None:
         return give_back(entry, self._answering(shard, entry), frozenset(entry.replicas[:1]), self._changed_by)
@@ -265,6 +276,7 @@ class Due:
                 answering = self._answering(shard, entry)
                 if any(may_lead(entry, answering, node) for node in entry.replicas):
                     candidates = answering
+                candidates = self._with_drained(shard, entry, candidates)
                 return elect(entry, candidates, min_insync, self._changed_by)
             # The whole cluster has started: others may come that have more.
             if self._now_ms < self._office.since_ms + self._settings.elect_wait_ms and is_waited_for(entry, candidates):
@@ -274,6 +286,7 @@ class Due:
                 for node, live in self._image.live.items()
                 if shard in live.value.log_ends
             }
+            candidates = self._with_drained(shard, entry, candidates)
             return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
         asked = self._stepped_down(shard, entry)
         if asked is not None:

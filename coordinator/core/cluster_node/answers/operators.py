@@ -4,6 +4,7 @@ Shards are the controller's, so only the node that holds the office decides upon
 own. A dry run is judged exactly as the change itself and begins nothing. Whoever asks is recorded with the reason.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -59,7 +60,8 @@ def answer_operator(
             return Answer(_not_controller(request, node_id, controller))
         case ReassignShards():
             wishes: list[Wish] = [ReassignShard(each.shard, tuple(each.replicas)) for each in request.shards]
-            whys = [why_not(wish) for wish in wishes]
+            times = Counter(wish.shard for wish in wishes)
+            whys = [why_not(wish) or _why_not_twice(wish.shard, times[wish.shard]) for wish in wishes]
             results = tuple(_result(wish, why, office) for wish, why in zip(wishes, whys, strict=True))
             return _begun(request, ReassignShardsResponse(results=results), wishes, whys)
         case ElectLeaders():
@@ -67,6 +69,10 @@ def answer_operator(
             whys = [why_not(wish) for wish in wishes]
             results = tuple(_result(wish, why, office) for wish, why in zip(wishes, whys, strict=True))
             return _begun(request, ElectLeadersResponse(results=results), wishes, whys)
+
+
+def _why_not_twice(shard: int, times: int) -> str:
+    return "" if times == 1 else f"shard {shard} is named more than once: say once which replicas it is to have"
 
 
 def _drain(request: DrainNode, node_id: int, hands_over: HandOver) -> Answer:

@@ -61,6 +61,16 @@ def test_each_shard_is_accepted_or_refused_by_itself(is_dry_run: bool) -> None:
     assert said.recorded == ("" if is_dry_run else "shard 0 is to have replicas 3, 2; says ann: node 1 goes")
 
 
+def test_a_shard_that_one_request_gives_two_sets_of_replicas_gets_neither() -> None:
+    shards = (ShardReplicas(0, (3, 2)), ShardReplicas(0, (2, 3)))
+    said = answer(ReassignShards(shards, "ann", is_dry_run=False))
+    assert isinstance(said.response, ReassignShardsResponse)
+    assert [(each.error, each.message) for each in said.response.results] == [
+        (ErrorCode.INVALID_REPLICA_ASSIGNMENT, "shard 0 is named more than once: say once which replicas it is to have")
+    ] * 2
+    assert said.begins == ()
+
+
 def test_first_replicas_are_to_lead() -> None:
     said = answer(ElectLeaders((0, 1), "ann", is_dry_run=False))
     assert said.response == ElectLeadersResponse(
