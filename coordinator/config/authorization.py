@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import NoDecode
 
-from coordinator.config.section import LONGEST_MS, Section, setting
+from coordinator.config.section import Section, setting
 from coordinator.core.security.principal import Principal
 
 
@@ -34,5 +34,4 @@ class AuthorizationSettings(Section):
     rules_file: str = setting(
         "", "file", "Rules of who may do what, a line each; what no rule allows is denied. Empty: everybody may do all."
     )
-    look_ms: int = setting(5_000, "ms", "Time between two looks whether the file has changed.", ge=100, le=LONGEST_MS)
     superusers: Principals = setting((), "User:NAME; ...", "Principals that may do everything, whatever the rules say.")

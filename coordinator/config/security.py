@@ -28,7 +28,7 @@ class TlsSettings(Section):
     look_ms: int = setting(
         5_000,
         "ms",
-        "Time between two looks whether a file of this section or of log-ins has changed; SIGHUP looks at once.",
+        "Time between two looks whether a file of this section, of log-ins or of rules changed; SIGHUP looks at once.",
         ge=100,
         le=LONGEST_MS,
     )

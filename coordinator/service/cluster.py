@@ -43,7 +43,7 @@ from coordinator.runtime.peers.port import Peers
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
-from coordinator.runtime.security.rules import rules_of, rules_watched
+from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import ListenError, Server
 from coordinator.runtime.zookeeper.port import ZooKeeper
@@ -111,7 +111,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         tls=tls,
         subject_rules=settings.authentication.subject_rules,
     )
-    rules = rules_of(settings.authorization, log)
+    rules = rules_of(settings.authorization, log, driver.post)
     disk = _open_disk(settings, driver)
     known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))
     peers = Peers(known, driver.peer_event, log, limits_of(settings.peers))
@@ -157,7 +157,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
+        async with files_watched(settings, signals, tls, rules):
             return await _run(settings, driver, node, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error

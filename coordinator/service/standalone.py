@@ -32,7 +32,7 @@ from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
-from coordinator.runtime.security.rules import rules_of, rules_watched
+from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import Server
 from coordinator.service.lifecycle import (
@@ -80,7 +80,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         tls=tls,
         subject_rules=settings.authentication.subject_rules,
     )
-    rules = rules_of(settings.authorization, log)
+    rules = rules_of(settings.authorization, log, driver.post)
     authorizer = None if rules is None else Authorizer(rules.value)
     disk = _open_disk(settings, driver)
     try:
@@ -108,7 +108,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
-        async with rules_watched(rules, settings.authorization, driver.post), files_watched(settings, signals, tls):
+        async with files_watched(settings, signals, tls, rules):
             return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error

@@ -107,8 +107,7 @@ class ClusterNode:
         assignors: Mapping[str, Assignor] = ASSIGNORS,
         authorizer: Authorizer | None = None,
     ) -> None:
-        self._identity = identity
-        self._authorizer = authorizer
+        self._identity, self._authorizer = identity, authorizer
         self._assignors = assignors
         self._settings = settings
         self._limits = limits

@@ -3,10 +3,8 @@
 A text with a mistake names its line; at the start it is an error, later the rules that were read before count on.
 """
 
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
@@ -15,7 +13,7 @@ from coordinator.core.events import RulesChanged
 from coordinator.core.security.acl import Acl
 from coordinator.core.security.acl_file import MOST_BYTES, RulesError, parse_rules
 from coordinator.core.security.principal import Principal
-from coordinator.runtime.security.reread import FileError, Reread, Watch
+from coordinator.runtime.security.reread import FileError, Reread
 
 
 def read_rules(settings: AuthorizationSettings) -> Acl:
@@ -35,38 +33,24 @@ def read_rules(settings: AuthorizationSettings) -> Acl:
 
 
 class Rules(Reread[Acl]):
-    """The rules in force; `on_change` is told of others by an event, from any thread."""
+    """The rules in force; `on_change` is told of others by an event, on the thread that has read them."""
 
-    def __init__(self, settings: AuthorizationSettings, log: FilteringBoundLogger) -> None:
-        self.on_change: Callable[[RulesChanged], None] | None = None
+    def __init__(
+        self, settings: AuthorizationSettings, log: FilteringBoundLogger, on_change: Callable[[RulesChanged], None]
+    ) -> None:
+        super().__init__("rules of who may do what", [Path(settings.rules_file)], lambda: read_rules(settings), log)
+        self._on_change = on_change
 
-        def load() -> Acl:
-            acl = read_rules(settings)
-            if self.on_change is not None:
-                self.on_change(RulesChanged(acl))
-            return acl
+    def look(self, *, in_any_case: bool = False) -> bool:
+        """Read the rules anew if they have changed, or `in_any_case`, and tell of them; say whether that was done."""
+        is_read = super().look(in_any_case=in_any_case)
+        if is_read:
+            self._on_change(RulesChanged(self.value))
+        return is_read
 
-        super().__init__("rules of who may do what", [Path(settings.rules_file)], load, log)
 
-
-def rules_of(settings: AuthorizationSettings, log: FilteringBoundLogger) -> Rules | None:
+def rules_of(
+    settings: AuthorizationSettings, log: FilteringBoundLogger, on_change: Callable[[RulesChanged], None]
+) -> Rules | None:
     """Return the rules that are asked on this node, None where nobody is; raises ConfigError."""
-    return Rules(settings, log) if settings.rules_file else None
-
-
-@contextlib.asynccontextmanager
-async def rules_watched(
-    rules: Rules | None, settings: AuthorizationSettings, on_change: Callable[[RulesChanged], None]
-) -> AsyncIterator[None]:
-    """Within the block, look now and then whether there are other rules, and tell of them."""
-    if rules is None:
-        yield
-        return
-    rules.on_change = on_change
-    watched: list[Reread[Any]] = [rules]
-    watch = Watch(watched, settings.look_ms)
-    watch.start()
-    try:
-        yield
-    finally:
-        await watch.stop()
+    return Rules(settings, log, on_change) if settings.rules_file else None

@@ -24,7 +24,7 @@ def may_read(acl: Acl, name: str, group: str) -> bool:
 
 
 def test_nobody_is_asked_without_a_file() -> None:
-    assert rules_of(AuthorizationSettings(), LOG) is None
+    assert rules_of(AuthorizationSettings(), LOG, print) is None
 
 
 @pytest.mark.parametrize(
@@ -35,19 +35,18 @@ def test_mistake_in_the_rules_is_an_error_at_the_start(tmp_path: Path, text: byt
     file = tmp_path / "rules"
     file.write_bytes(text)
     with pytest.raises(ConfigError, match=why):
-        rules_of(settings_of(file), LOG)
+        rules_of(settings_of(file), LOG, print)
     file.unlink()
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
-        rules_of(settings_of(file), LOG)
+        rules_of(settings_of(file), LOG, print)
 
 
 def test_changed_rules_are_told_and_a_mistake_keeps_the_old_ones(tmp_path: Path) -> None:
     file = tmp_path / "rules"
     file.write_text("allow User:a read group literal g\n")
-    rules = rules_of(settings_of(file, "User:root"), LOG)
-    assert rules is not None
     told: list[RulesChanged] = []
-    rules.on_change = told.append
+    rules = rules_of(settings_of(file, "User:root"), LOG, told.append)
+    assert rules is not None
     assert not rules.look()
     file.write_text("allow User:a read group literal g\npermit User:b\n")
     with capture_logs() as said:
