@@ -354,8 +354,9 @@ class AsyncConsumer(Looks, AsyncShell):
                 f"Thread '{threading.current_thread().name}' called a consumer of an event loop that runs elsewhere: "
                 "use it in that loop, for example by asyncio.run_coroutine_threadsafe()."
             )
-        with self._guard.entered():
-            self._reading.begin()
+        with self._guard.entered() as is_first:
+            if is_first:
+                self._reading.begin()
             return work()
 
     async def _run(self, flow: Flow[T]) -> T:

@@ -7,10 +7,11 @@ can: no call outlasts its time-out but by its listeners, and what ends a poll by
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -273,14 +274,35 @@ class Consumer(Looks, Shell):
     # ---- waiting ----------------------------------------------------------------------------------------------------
 
     def _look(self, work: Callable[[], T]) -> T:
-        with self._guard.entered():
-            self._reading.begin()
+        with self._guard.entered() as is_first:
+            self._begin(is_first=is_first)
             return work()
 
     def _run(self, flow: Flow[T], *, hands_over: bool = False) -> T:
-        with self._guard.entered(hands_over=hands_over):
+        with self._guard.entered(hands_over=hands_over) as is_first:
+            self._begin(is_first=is_first)
+            try:
+                return self._drive(flow)
+            finally:
+                if not is_first:
+                    # The news that it heard was for the call around it.
+                    self._bell.ring()
+
+    def _begin(self, *, is_first: bool) -> None:
+        """Count as returned what the program has: not what a call is about to return in which a signal came."""
+        if is_first and not self._is_giving(sys._getframe(3)):
             self._reading.begin()
-            return self._drive(flow)
+
+    def _is_giving(self, frame: FrameType | None) -> bool:
+        while frame is not None:
+            if frame.f_code is _NEXT and frame.f_locals.get("self") is self:
+                return True
+            frame = frame.f_back
+        return False
+
+
+_NEXT = Consumer.__next__.__code__
+"""A step of an iteration, which need not be inside to give a record."""
 
 
 def _or_stop(iteration: Iteration | None) -> Iteration:

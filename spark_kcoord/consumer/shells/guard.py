@@ -33,14 +33,14 @@ class Guard:
         """Return a context manager that is inside; with `hands_over` partitions may change hands in it."""
         return _Entrance(self, hands_over=hands_over)
 
-    def enter(self, entrance: _Entrance, frame: FrameType) -> None:
-        """Go in, or raise WrongThreadError or ConsumerClosedError."""
+    def enter(self, entrance: _Entrance, frame: FrameType) -> bool:
+        """Go in, or raise WrongThreadError or ConsumerClosedError; return whether nobody was inside before."""
         self.must_be_at_home()
         entrance.thread, entrance.frame = threading.current_thread(), frame
         # One call of the dictionary's, which no other thread can be in the middle of.
         inside = self._inside.setdefault(None, entrance)
         if inside is entrance:
-            return
+            return True
         me = entrance.thread
         if inside.thread is not me:
             name = inside.thread.name if inside.thread is not None else "another"
@@ -49,12 +49,13 @@ class Guard:
             )
         if not _is_running(inside.frame, frame):
             self._inside[None] = entrance
-            return
+            return True
         if entrance.hands_over:
             raise WrongThreadError(
                 f"A listener or callback in thread '{me.name}' made a call that hands partitions over: make it when "
                 "the call has ended that told it."
             )
+        return False
 
     def leave(self, entrance: _Entrance) -> None:
         """Go out, but for an entrance within another."""
@@ -82,8 +83,9 @@ class _Entrance:
         self.thread: threading.Thread | None = None
         self.frame: FrameType | None = None
 
-    def __enter__(self) -> None:
-        self._guard.enter(self, sys._getframe(1))
+    def __enter__(self) -> bool:
+        """Return True in a call of the program's own, False in one that a listener or a signal handler makes."""
+        return self._guard.enter(self, sys._getframe(1))
 
     def __exit__(self, *_: object) -> None:
         self._guard.leave(self)

@@ -345,6 +345,40 @@ def test_whatever_ends_a_poll_its_records_are_returned_by_the_next() -> None:
     assert rig.member.noted == []
 
 
+def _signalled(rig: Rig, owner: Any, name: str) -> None:
+    """Have a signal come at the end of a function: its handler commits, as one of SIGTERM may, and ends the program."""
+    before = getattr(owner, name)
+
+    def then_a_signal(*given: Any) -> Any:
+        found = before(*given)
+        setattr(owner, name, before)
+        rig.commit()
+        rig.assignment()
+        raise SystemExit(found)
+
+    setattr(owner, name, then_a_signal)
+
+
+def test_a_signal_handler_commits_nothing_of_the_poll_that_it_ends() -> None:
+    rig = Rig(max_poll_records=4, enable_auto_commit=False)
+    _signalled(rig, rig._flows.machine, "mark_returned")
+    with pytest.raises(SystemExit):
+        rig.poll()
+    assert rig.member.committed == []
+    assert rig.offsets() == [(0, at) for at in range(4)]
+
+
+@pytest.mark.parametrize("step", ["give", "at_once"])
+def test_a_signal_handler_commits_nothing_of_the_record_that_an_iteration_is_about_to_give(step: str) -> None:
+    rig = Rig(enable_auto_commit=False)
+    given = [] if step == "give" else [next(rig).offset]
+    _signalled(rig, rig._reading, step)
+    with pytest.raises(SystemExit):
+        next(rig)
+    assert [one.offset for offsets in rig.member.committed for one in offsets] == []
+    assert next(rig).offset == len(given)
+
+
 def test_an_interrupt_while_it_waits_loses_nothing() -> None:
     rig = Rig({("t", 0): 0})
     rig.while_waiting = [rig.interrupt]
