@@ -145,6 +145,8 @@ class TlsEnd(asyncio.Protocol):
         self._is_done = True
         self._flush()
         self._served.tls_done(_subject_of(self._tls.getpeercert()))
+        if self._is_over:
+            return False
         for data in self._waiting:
             self._encrypt(data)
         self._waiting.clear()

@@ -200,6 +200,7 @@ def test_a_subject_that_no_rule_makes_a_principal_of_is_refused_at_once(authorit
         assert "closed the connection" in str(await on.ask(trusting(authority, alice)))
         (refused,) = on.log.of("log-in-refused")
         assert "CN=alice" in refused["why"]
+        assert on.refusals() == []
         assert on.listener.told == []
 
     trusted = {"trusted_certificates": str(authority.trusted), "client_auth": "required"}
