@@ -15,6 +15,7 @@ from coordinator.protocol.text.addresses import parse_addresses
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator
 from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.spark_limits import start_query
 from tests.helpers.stream_application import NumberedStream
 from tests.helpers.waiting import wait_until
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
+"""The longest that any one thing may take: a machine may be slow, nothing may stand still."""
 PARTITIONS = 2
 
 
@@ -44,17 +46,22 @@ class Reading:
         produce_numbers(self._kafka.bootstrap_servers, self.group, PARTITIONS, self.produced, count)
         self.produced += count
 
-    def await_all(self) -> None:
-        """Wait until everything is written and committed."""
+    def start(self, spark: "SparkSession", queries: list["StreamingQuery"]) -> "StreamingQuery":
+        """Start the query, and return it when everything that was produced is committed."""
 
-        def is_committed() -> bool:
-            try:
-                found = fetch_offsets(self.addresses, self.group, timeout_s=PATIENCE_S)
-            except KcoordError:  # the group is not there yet
-                return False
-            return sum(found.values()) == self.produced
+        def begin() -> "StreamingQuery":
+            queries.append(self.stream.start(spark))
+            return queries[-1]
 
-        wait_until(is_committed, timeout_s=PATIENCE_S, what=f"{self.produced} numbers committed")
+        return start_query(begin, self.has_all, PATIENCE_S)
+
+    def has_all(self) -> bool:
+        """Say whether everything is written and committed."""
+        try:
+            found = fetch_offsets(self.addresses, self.group, timeout_s=PATIENCE_S)
+        except KcoordError:  # the group is not there yet
+            return False
+        return sum(found.values()) == self.produced
 
     def hold(self) -> None:
         """Have the next micro-batch stop when it has read its rows, and wait for that."""
@@ -92,9 +99,7 @@ def test_query_has_everything_once_when_the_node_of_its_group_is_killed_while_it
     with LocalCluster(kafka.bootstrap_servers, tmp_path / "nodes", zookeeper=zookeeper, settings=settings) as cluster:
         reading = Reading(kafka, cluster.addresses, topic(PARTITIONS), tmp_path / "query")
         reading.produce(40)
-        query = reading.stream.start(spark)
-        queries.append(query)
-        reading.await_all()
+        query = reading.start(spark, queries)
 
         reading.hold()
         killed = reading.node()
@@ -102,7 +107,11 @@ def test_query_has_everything_once_when_the_node_of_its_group_is_killed_while_it
         reading.produce(20)
         wait_until(lambda: reading.node() != killed, timeout_s=PATIENCE_S, what="another node")
         reading.go_on()
-        reading.await_all()
+        wait_until(
+            lambda: reading.has_all() or not query.isActive,
+            timeout_s=PATIENCE_S,
+            what=f"{reading.produced} numbers committed",
+        )
 
         assert query.isActive, query.exception()
         assert reading.stream.rows() == Counter(range(reading.produced)), "nothing is missing, and nothing came twice"
