@@ -169,7 +169,9 @@ class ClusterNode:
 
     @property
     def cluster(self) -> Cluster | None:
-        """Return the cluster as this node has read it in ZooKeeper; None before it has."""
+        """Return the cluster that this node is in, even if ZooKeeper has lost it; before that, as it was read."""
+        if self.replication is not None:
+            return self.replication.cluster
         known = self._rooms.registration.observer.image.cluster
         return None if known is None else known.value
 
@@ -304,7 +306,7 @@ class ClusterNode:
             self._identity.controller_epoch,
             self._on_disk,
         )
-        replication = Replication(coordinator, replicas, settings, cluster.shards)
+        replication = Replication(coordinator, replicas, settings, cluster)
         replication.at(self._now_ms)
         return replication
 

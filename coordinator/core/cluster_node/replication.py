@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, assert_never
 from coordinator.core import effects as done
 from coordinator.core import events
 from coordinator.core.cluster.events import NodeAnswered
+from coordinator.core.cluster.znodes import Cluster
 from coordinator.core.cluster_node.confirmations import Confirmations
 from coordinator.core.cluster_node.effects import Effect, LoadLog, ReadLog, ReadSnapshot
 from coordinator.core.cluster_node.events import (
@@ -59,7 +60,7 @@ _OF_A_SHARD: Final = (
 class Replication:
     """The replicas of one node and all that they need; `out` is what is to be done, in its order."""
 
-    def __init__(self, coordinator: Node, replicas: Replicas, settings: ClusterSettings, shards: int) -> None:
+    def __init__(self, coordinator: Node, replicas: Replicas, settings: ClusterSettings, cluster: Cluster) -> None:
         self.coordinator = coordinator
         self.replicas = replicas
         self.out: list[Effect | Upward] = []
@@ -68,7 +69,8 @@ class Replication:
         self.draining: frozenset[int] = frozenset()
         """The nodes that are being drained, as far as is known."""
         self._settings = settings
-        self._shards = shards
+        self.cluster = cluster
+        """The cluster as this node has registered in it."""
         self._now_ms = 0
         self._contacts: dict[int, int] = {}
         self._appended: dict[int, tuple[int, int]] = {}
@@ -363,7 +365,7 @@ class Replication:
                 self._hear_all(replace(heard, message=wire.ReplicaProgress(round_, message.shards)))
                 self._confirmed(peer, round_)
             case wire.FetchSnapshot():
-                if message.shard < self._shards:
+                if message.shard < self.cluster.shards:
                     self._read_snapshot(peer, message)
             case wire.SnapshotPiece():
                 self.out += self._installs.came(peer, message)
@@ -377,10 +379,8 @@ class Replication:
     def _hear_all(self, heard: PeerSaid) -> None:
         for event in words.heard(heard, self._now_ms):
             assert isinstance(event, _OF_A_SHARD), "a peer speaks of shards"
-            if event.shard >= self._shards:
-                continue
             of_leader = isinstance(event, said.FetchAnswered | said.RecordsPushed)
-            if of_leader and not self._follows(event.shard, heard.peer):
+            if event.shard >= self.cluster.shards or (of_leader and not self._follows(event.shard, heard.peer)):
                 continue
             self.step(event.shard, event)
             if isinstance(event, said.FetchAnswered) and isinstance(event.answer, said.UnknownEpoch):

@@ -6,6 +6,8 @@ from random import Random
 import pytest
 
 from coordinator.core import effects as e
+from coordinator.core.cluster.znodes import CLUSTER
+from coordinator.core.cluster.zookeeper import ZkApplied, ZkDelete
 from coordinator.core.events import ConnectionOpened, RequestArrived, RulesChanged
 from coordinator.core.security.acl import Acl
 from coordinator.core.security.acl_file import parse_rules
@@ -163,6 +165,23 @@ def test_node_that_is_gone_is_said_to_be_gone_and_its_shards_have_other_leaders(
             if shard.leader == number:
                 assert set(shard.isr) == {1, 2}
                 assert set(shard.replicas) == NODES
+
+
+def test_nodes_say_what_they_have_when_somebody_has_removed_the_cluster_and_what_to_do(world: ClusterWorld) -> None:
+    tool = Tool(world)
+    before = {number: described(tool, number) for number in NODES}
+    owner = world.servers.begin_session(10**6, lambda: None)
+    world.servers.heard(owner)
+    version = world.servers.copy()[CLUSTER].version
+    done = world.servers.multi(world.servers.servers[0], owner, (ZkDelete(CLUSTER, version),))
+    assert isinstance(done, ZkApplied)
+    tool.pass_ms(15_000)
+    for number in NODES:
+        each = described(tool, number)
+        assert (each.cluster_id, each.replication_factor, each.min_insync_replicas) == ("c1", 3, 2)
+        leaders = [(shard.leader, shard.leader_epoch) for shard in each.shards]
+        assert leaders == [(shard.leader, shard.leader_epoch) for shard in before[number].shards]
+        assert "put its data back" in " ".join(each.stuck)
 
 
 def test_groups_of_all_nodes_together_are_those_of_every_shard_once(world: ClusterWorld) -> None:

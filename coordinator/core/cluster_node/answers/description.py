@@ -49,19 +49,18 @@ class Known:
 
 
 def describe(known: Known, rooms: Rooms, replication: Replication) -> DescribeClusterResponse:
-    """Return the answer to who asks about the cluster."""
+    """Return the answer to who asks about the cluster that the node is in, whatever has become of ZooKeeper's data."""
     entries = rooms.controller.observer.image if rooms.has_office else None
-    cluster = rooms.image.cluster
-    assert cluster is not None, "a node registers in a cluster"
+    cluster = replication.cluster
     return DescribeClusterResponse(
         node_id=known.node_id,
         nodes=tuple(_node(known, rooms.image, node) for node in sorted(_nodes(known, rooms.image, entries))),
-        shards=tuple(_shard(known, entries, replication, shard) for shard in range(cluster.value.shards)),
-        cluster_id=cluster.value.cluster_id,
+        shards=tuple(_shard(known, entries, replication, shard) for shard in range(cluster.shards)),
+        cluster_id=cluster.cluster_id,
         controller=known.controller,
         controller_epoch=None if known.controller is None else known.controller_epoch,
-        replication_factor=cluster.value.replication_factor,
-        min_insync_replicas=cluster.value.min_insync_replicas,
+        replication_factor=cluster.replication_factor,
+        min_insync_replicas=cluster.min_insync_replicas,
         is_up_to_date=rooms.is_certain,
         stuck=rooms.stuck,
     )

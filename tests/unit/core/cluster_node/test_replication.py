@@ -1,5 +1,6 @@
 """A node takes a leader's words from whom it follows, and an answer to a round from whom it has asked."""
 
+from coordinator.core.cluster.znodes import Cluster
 from coordinator.core.cluster_node.events import LogOpened
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.settings import ClusterSettings
@@ -16,6 +17,8 @@ from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.parts import NodeAddress
 from tests.helpers.replica_builder import SETTINGS
 
+CLUSTER = Cluster(cluster_id="c", shards=1, buckets=1, replication_factor=3, min_insync_replicas=2)
+
 SHARD, EPOCH, LIFE = 0, 4, 5
 
 
@@ -23,7 +26,7 @@ def replication(leader: int) -> Replication:
     """Return node 1, in contact with 2 and 3, with an empty log of one shard that has a leader."""
     coordinator = Node(Limits(), 1, NodeAddress(1, "h", 1), ("k:9092",))
     coordinator.join(0, 0, "i")
-    made = Replication(coordinator, Replicas(1, LIFE, SETTINGS, 1), ClusterSettings(), 1)
+    made = Replication(coordinator, Replicas(1, LIFE, SETTINGS, 1), ClusterSettings(), CLUSTER)
     for peer in (2, 3):
         made.contact_began(peer, LIFE)
     led = LeaderAndIsr(0, SHARD, EPOCH, leader, (1, 2), (1, 2, 3), 1, LIFE)
