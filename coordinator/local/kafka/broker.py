@@ -161,7 +161,12 @@ class LocalKafka(LocalService):
                     timeout=_FORMAT_TIMEOUT_S,
                     check=False,
                 )
-            except (OSError, subprocess.TimeoutExpired) as error:
+            except subprocess.TimeoutExpired as error:
+                raise LocalServiceError(
+                    f"Kafka's storage in {self.data_dir} was not formatted within {_FORMAT_TIMEOUT_S:g} s: this "
+                    "machine is too busy, or its disk too slow. Try again."
+                ) from error
+            except OSError as error:
                 raise LocalServiceError(f"Kafka's storage in {self.data_dir} cannot be formatted: {error}.") from error
             if formatted.returncode != 0:
                 raise LocalServiceError(
