@@ -26,7 +26,7 @@ from coordinator.local.zookeeper import LocalZooKeeper
 from coordinator.protocol.text.addresses import parse_addresses
 from tests.chaos_cluster.clients import answers
 from tests.chaos_cluster.frame_proxy import FrameProxies
-from tests.chaos_cluster.machines import Machine
+from tests.chaos_cluster.machines import Disk, Machine
 from tests.chaos_cluster.operators import Operators
 
 NODES = (1, 2, 3)
@@ -130,8 +130,8 @@ class ChaosCluster:
         self.proxies = proxies
         self.watch = Watch(zookeeper.address)
         self.paused: set[int] = set()
-        self._expected: set[str] = set()
-        """The last words of nodes that had to end."""
+        self._spoiled: Counter[tuple[int, str]] = Counter()
+        """By node and what it is to advise: how often its disk was spoilt, so that it might end with that."""
         self.machines = {number: Machine(folder / f"machine-{number}") for number in NODES}
         self._direct: dict[int, str] = {}
         self._members: dict[int, str] = {}
@@ -189,7 +189,7 @@ class ChaosCluster:
         """Have every link and every disk be well, and every node go on."""
         self.proxies.heal()
         for number in NODES:
-            self.machines[number].mend_disk()
+            self.mend_disk(number)
             self.resume(number)
 
     # ---- what can be done to a node ---------------------------------------------------------------------------------
@@ -235,19 +235,31 @@ class ChaosCluster:
         """Return when a node answers members."""
         self.wait(lambda: self._check_alive(number) and answers(self._direct[number]), f"node {number} to answer")
 
-    def await_ended(self, number: int, limit_s: float) -> bool:
-        """Wait for a node to end by itself; say whether it has."""
+    def spoil_disk(self, number: int, how: Disk) -> None:
+        """Have the disk of a node be ill."""
+        self.machines[number].spoil_disk(how)
+        if how.advice:
+            self._spoiled[number, how.advice] += 1
+
+    def mend_disk(self, number: int) -> None:
+        """Have the disk of a node be well, and start the node again if it has ended for that."""
+        self.machines[number].mend_disk()
+        if not self._nodes[number].is_running and self._has_ended_for_its_disk(number):
+            self.kill(number)
+            self.begin(number)
+
+    def await_ended(self, number: int, limit_s: float) -> None:
+        """Give a node some time to end by itself."""
         end_s = time.monotonic() + limit_s
         while self._nodes[number].is_running and time.monotonic() < end_s:
             time.sleep(LOOK_S)
-        return not self._nodes[number].is_running
 
-    def has_ended_with(self, number: int, advice: str) -> bool:
-        """Say whether a node's last words have an advice in them; then they are no bug of its own."""
+    def _has_ended_for_its_disk(self, number: int) -> bool:
+        """Say whether a node's last words are all about a disk that was spoilt, with what is to be done."""
         said = self._nodes[number].log_tail(15).splitlines()
         words = [line for line in said if _IS_CRITICAL in line or line.startswith("error: ")]
-        self._expected |= {line for line in words if advice and advice in line}
-        return bool(words) and self._expected.issuperset(words)
+        advice = [each for node, each in self._spoiled if node == number]
+        return bool(words) and all(any(each in line for each in advice) for line in words)
 
     def await_whole(self) -> None:
         """Return when all nodes serve, operators have put all back, and every shard is led and has all in sync."""
@@ -273,13 +285,22 @@ class ChaosCluster:
         return self._nodes[number].log_tail(15)
 
     def bugs(self) -> list[str]:
-        """Return what nodes have said of bugs of their own."""
+        """Return what nodes have said of bugs of their own; a disk that was spoilt explains one end, and no more."""
         found: list[str] = []
+        spoiled = self._spoiled.copy()
         for number, node in self._nodes.items():
             if node.log_path.exists():
                 lines = node.log_path.read_text(errors="replace").splitlines()
-                words = [line for line in lines if _IS_CRITICAL in line and line not in self._expected]
-                found += [f"node {number}: {line[:500]}" for line in words]
+                for line in lines:
+                    if _IS_CRITICAL not in line:
+                        continue
+                    cause = next(
+                        (at for at, left in spoiled.items() if left and at[0] == number and at[1] in line), None
+                    )
+                    if cause is None:
+                        found.append(f"node {number}: {line[:500]}")
+                    else:
+                        spoiled[cause] -= 1
         return found
 
     def _check_alive(self, number: int) -> bool:

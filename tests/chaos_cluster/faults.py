@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from tests.chaos_cluster.clients import Committer
-from tests.chaos_cluster.cluster import MEMBERS_OF, NODES, ZOOKEEPER_MS, ZOOKEEPER_OF, ChaosCluster, ChaosError
+from tests.chaos_cluster.cluster import MEMBERS_OF, NODES, ZOOKEEPER_MS, ZOOKEEPER_OF, ChaosCluster
 from tests.chaos_cluster.frame_proxy import ANYBODY, Rules, is_zookeeper_write
 from tests.chaos_cluster.machines import Disk
 
@@ -132,17 +132,10 @@ class Faults:
     def spoil_a_disk(self) -> None:
         """Have the disk of a node be full, fail or be slow; a node that ends has to say why, and starts again."""
         number, how = self._dice.choice((self._leader(), self._dice.choice(NODES))), self._dice.choice(list(Disk))
-        machine = self._cluster.machines[number]
-        machine.spoil_disk(how)
+        self._cluster.spoil_disk(number, how)
         self._count("disks")
-        has_ended = self._cluster.await_ended(number, DISK_S)
-        machine.mend_disk()
-        if not has_ended:
-            return
-        if not self._cluster.has_ended_with(number, how.advice):
-            raise ChaosError(f"node {number} on a {how.value} disk ended otherwise: {self._cluster.said(number)}")
-        self._cluster.kill(number)
-        self._cluster.begin(number)
+        self._cluster.await_ended(number, DISK_S)
+        self._cluster.mend_disk(number)
 
     def put_clocks_wrong(self) -> None:
         """Have the wall clock of each node jump: right, an hour ahead or an hour behind."""
