@@ -90,11 +90,14 @@ class LeadershipGiven:
 
     An epoch that is not above the last one given here is old news and changes nothing. With `log_end` the record of the
     epoch is appended there at once, and is loaded with all before it; without, it follows what is loaded.
+    `unclean_epoch` is that of the last unclean election, 0 if there was none: what was granted before it and is lost
+    may be known to others yet.
     """
 
     shard: int
     leader_epoch: int
     log_end: int | None = None
+    unclean_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

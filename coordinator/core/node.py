@@ -230,7 +230,7 @@ class Node:
                     if self._rack.leader_epochs[event.shard] == event.leader_epoch:
                         self._committed(event.shard, event.high_watermark)
                 case LeadershipGiven():
-                    self._rack.lead(event.shard, event.leader_epoch, event.log_end)
+                    self._rack.lead(event)
                 case StandbyFed():
                     self._rack.feed(event)
                     self._grow_snapshot()

@@ -346,6 +346,8 @@ class ShardDescription(_Part, frozen=True, gc=False):
     removing: tuple[int, ...] = ()
     """The replicas that come and go in a reassignment; empty where the node does not know them, as all but the
     controller do not."""
+    last_epoch: int | None = None
+    """The leader epoch of the last record of its log."""
 
 
 class ShardReplicas(_Part, frozen=True):
@@ -353,6 +355,14 @@ class ShardReplicas(_Part, frozen=True):
 
     shard: int
     replicas: Listed[int]
+
+
+class UncleanLeader(_Part, frozen=True):
+    """A replica that is to lead a shard though it is not in sync, in the place of nobody in this leader epoch."""
+
+    shard: int
+    node_id: int
+    leader_epoch: int
 
 
 class ShardChange(_Part, frozen=True):

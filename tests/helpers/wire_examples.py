@@ -30,8 +30,9 @@ MEMBER = p.MemberDescription(
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200, 5)
 NODE_SEEN = p.NodeDescription(7, "ready", "node-7.example", 9393, 4, "rack-a", "1.2.3", True)
-SHARD = p.ShardDescription(5, "serving", 4, 7, (7, 8), (7,), 1200, 1198, (8,), (9,))
+SHARD = p.ShardDescription(5, "serving", 4, 7, (7, 8), (7,), 1200, 1198, (8,), (9,), 3)
 REPLICAS = p.ShardReplicas(5, (7, 8))
+UNCLEAN = p.UncleanLeader(5, 8, 4)
 MOVED = p.ShardChange(5, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "node 8 is not there", (7, 9), (7, 8), 9, 7)
 TARGET = p.ResetTarget("flights", 3, "shift", -100)
 RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 250, 150, True)
@@ -44,7 +45,7 @@ DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
     PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, DECIDED, CLAIMS, OUTCOMES, CLOSED,
-    STATUSES, NODE_SEEN, SHARD, REPLICAS, MOVED,
+    STATUSES, NODE_SEEN, SHARD, REPLICAS, UNCLEAN, MOVED,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -100,7 +101,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.BeginClaims("team", "m1", (CLAIMS,), True),
     m.DescribeCluster(),
     m.ReassignShards((REPLICAS,), **_BY),
-    m.ElectLeaders((5,), **_BY),
+    m.ElectLeaders((5,), **_BY, unclean=(UNCLEAN,)),
     m.DrainNode(7, True, **_BY),
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),

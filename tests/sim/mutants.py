@@ -423,8 +423,8 @@ def _replay_all_but(kind: type) -> Callable[[ShardState, Record, int | None], No
 def _expire_all_after_restart() -> Patches:
     start = Shard.start
 
-    def start_with_old_deadlines(self: Shard, incarnation: str) -> Iterator[int]:
-        yield from start(self, incarnation)
+    def start_with_old_deadlines(self: Shard, incarnation: str, unclean_epoch: int = 0) -> Iterator[int]:
+        yield from start(self, incarnation, unclean_epoch)
         for group_id, group in self.desk.journal.state.groups.items():
             for member_id in group.members:
                 session = self.desk.soft[group_id].sessions[member_id]
@@ -443,8 +443,8 @@ def _wall_clock_session() -> Patches:
         session.last_heard_ms = desk.clock.wall_ms
         desk.sessions.set((group_id, member_id), session.ends_ms)
 
-    def start_by_wall_clock(self: Shard, incarnation: str) -> Iterator[int]:
-        yield from start(self, incarnation)
+    def start_by_wall_clock(self: Shard, incarnation: str, unclean_epoch: int = 0) -> Iterator[int]:
+        yield from start(self, incarnation, unclean_epoch)
         for group_id, soft in self.desk.soft.items():
             for member_id in soft.sessions:
                 self.desk.sessions.cancel((group_id, member_id))

@@ -81,6 +81,7 @@ class ShardState:
     """A shard of which the node has a replica. `version` is that of its bucket, which a change of the ISR expects.
 
     `leader_node_epoch` is the life of the leader's node in which it was elected: another life of it does not lead.
+    `unclean_epoch` is the leader epoch of the last unclean election, 0 if there was none.
     """
 
     shard: int
@@ -90,6 +91,7 @@ class ShardState:
     replicas: tuple[int, ...]
     version: int
     leader_node_epoch: int | None
+    unclean_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

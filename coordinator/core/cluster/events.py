@@ -133,6 +133,21 @@ class GiveBackShard:
     shard: int
 
 
+@dataclass(frozen=True, slots=True)
+class ElectUnclean:
+    """A person wants a shard without a leader to be led by a replica that is not in sync, whatever that one lacks.
+
+    It is for the entry of `leader_epoch` alone: whatever else has become of the shard since makes it void.
+    """
+
+    shard: int
+    node_id: int
+    leader_epoch: int
+
+
+ShardWish: TypeAlias = ReassignShard | GiveBackShard | ElectUnclean
+
+
 class StepDownReason(enum.Enum):
     """Why a leader does not want to lead a shard any more."""
 
@@ -171,4 +186,5 @@ ControllerEvent: TypeAlias = (
     | StepDown
     | ReassignShard
     | GiveBackShard
+    | ElectUnclean
 )

@@ -124,7 +124,8 @@ class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `leader_node_epoch` is the life of the leader's node in which it was elected: a node that was started again does not
     lead what its former life led. `adding` and `removing` are a reassignment under way. `changed_by` says who wrote it
-    last, for people.
+    last, for people. `unclean_epoch` is the leader epoch of the last unclean election, 0 if there was none: what other
+    replicas have from before counts for nothing.
     """
 
     leader: _NodeId | None
@@ -135,6 +136,7 @@ class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     adding: tuple[_NodeId, ...] = ()
     removing: tuple[_NodeId, ...] = ()
     changed_by: _Text = ""
+    unclean_epoch: _LeaderEpoch = 0
 
     def problem(self) -> str:
         """Say what is wrong with values that fit their types."""
@@ -151,6 +153,8 @@ class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return f"its leader {self.leader} is not in its ISR"
         if (self.leader is None) != (self.leader_node_epoch is None):
             return "it names a leader without a node epoch, or a node epoch without a leader"
+        if self.unclean_epoch > self.leader_epoch:
+            return f"it names an unclean election of epoch {self.unclean_epoch}, which is to come"
         return ""
 
 

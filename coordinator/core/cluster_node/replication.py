@@ -229,7 +229,7 @@ class Replication:
         """Have the coordinator lead a shard, or not any more, or decide nothing for a while."""
         shard = effect.shard
         match effect:
-            case wanted.BeginEpoch(_, leader_epoch, base_offset, goes_on):
+            case wanted.BeginEpoch(_, leader_epoch, base_offset, goes_on, unclean_epoch):
                 self.led |= {shard}
                 self._standbys.lead(shard)
                 self._streams.end_shard(shard)  # fetches begin anew in each epoch
@@ -238,7 +238,7 @@ class Replication:
                 else:
                     self._loading[shard] = leader_epoch
                     self._stalled.discard(shard)
-                    self.coordinate(events.LeadershipGiven(shard, leader_epoch, base_offset))
+                    self.coordinate(events.LeadershipGiven(shard, leader_epoch, base_offset, unclean_epoch))
             case wanted.Resign():
                 self.led -= {shard}
                 self._stalled.discard(shard)

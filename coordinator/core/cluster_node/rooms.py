@@ -12,12 +12,11 @@ from coordinator.core.cluster import registration as registering
 from coordinator.core.cluster.effects import ControllerEffect, RegistrationEffect
 from coordinator.core.cluster.events import (
     ControllerEvent,
-    GiveBackShard,
     ObserverEvent,
     ReadAnew,
-    ReassignShard,
     RegistrationEvent,
     Scope,
+    ShardWish,
     Ticked,
     Written,
 )
@@ -129,7 +128,7 @@ class Rooms:
         self.controller, effects = office.step(self.controller, event, now_ms)
         return self._numbered(Room.CONTROLLER, effects)
 
-    def why_not(self, now_ms: int, wish: ReassignShard | GiveBackShard) -> str:
+    def why_not(self, now_ms: int, wish: ShardWish) -> str:
         """Say why the controller here does not do what a person wants; empty if it does."""
         return office.why_not(self.controller, wish, now_ms)
 

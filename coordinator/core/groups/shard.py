@@ -131,13 +131,15 @@ class Shard:
 
     # ---- start and time ---------------------------------------------------------------------------------------------
 
-    def start(self, incarnation: str) -> Iterator[int]:
+    def start(self, incarnation: str, unclean_epoch: int = 0) -> Iterator[int]:
         """Begin after the load: every member has a full session time-out once this ends, every stop a full deadline.
+
+        `unclean_epoch` is the leader epoch of the last unclean election of the shard, 0 if there was none.
 
         Some members at a time, it yields how many bytes would take as long to replay; the shard serves after the end.
         """
         desk = self.desk
-        desk.journal.open(incarnation)
+        desk.journal.open(incarnation, unclean_epoch)
         self._lived.start()
         for group_id, group in desk.journal.state.groups.items():
             soft = desk.soft_of(group_id)

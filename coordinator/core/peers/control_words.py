@@ -44,7 +44,16 @@ def told_of(effect: cluster_fx.TellNode) -> wire.TellNode:
         number=effect.number,
         is_init=effect.is_init,
         states=tuple(
-            wire.ShardState(it.shard, it.leader, it.leader_epoch, it.isr, it.replicas, it.version, it.leader_node_epoch)
+            wire.ShardState(
+                it.shard,
+                it.leader,
+                it.leader_epoch,
+                it.isr,
+                it.replicas,
+                it.version,
+                it.leader_node_epoch,
+                it.unclean_epoch,
+            )
             for it in effect.states
         ),
         leaders=tuple(wire.ShardLeader(it.shard, it.leader, it.leader_epoch) for it in effect.leaders),
@@ -127,6 +136,7 @@ def commands_of(effect: cluster_fx.TellNode, now_ms: int) -> Commands:
                 it.replicas,
                 it.version,
                 it.leader_node_epoch,
+                it.unclean_epoch,
             )
             for it in effect.states
         ),
@@ -176,6 +186,8 @@ def _state(state: wire.ShardState, node_id: int) -> cluster_fx.ShardState:
         raise PeerError(f"{name} has a leader {state.leader} that is not in its ISR {state.isr}")
     if (state.leader is None) != (state.leader_node_epoch is None):
         raise PeerError(f"{name} has a leader without a life, or a life without a leader")
+    if state.unclean_epoch > state.leader_epoch:
+        raise PeerError(f"{name} has an unclean election of epoch {state.unclean_epoch}, which is to come")
     return cluster_fx.ShardState(
         state.shard,
         state.leader,
@@ -184,6 +196,7 @@ def _state(state: wire.ShardState, node_id: int) -> cluster_fx.ShardState:
         state.replicas,
         state.version,
         state.leader_node_epoch,
+        state.unclean_epoch,
     )
 
 

@@ -68,13 +68,15 @@ class BeginEpoch:
     """Append the record that begins a leader epoch, at `base_offset`, before anything else of that epoch.
 
     No Appended reports it: the replica has counted it. With `goes_on` this node led the epoch before as well, so the
-    shard's state and what waits to be said stay; else ShardLoaded is awaited.
+    shard's state and what waits to be said stay; else ShardLoaded is awaited. `unclean_epoch` is that of the last
+    unclean election, 0 if there was none: no owner epoch of before it is granted again.
     """
 
     shard: int
     leader_epoch: int
     base_offset: int
     goes_on: bool
+    unclean_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ class LeaderAndIsr:
 
     A leader epoch that is not above the replica's is a repetition and changes nothing. Without a leader the replica
     waits for the next command. `leader_node_epoch` is the life of the leader's node in which it was elected: another
-    life does not lead, for what that one has given to followers may be lost here.
+    life does not lead, for what that one has given to followers may be lost here. `unclean_epoch` is that of the last
+    unclean election, 0 if there was none: whoever is not in the ISR and has nothing of that epoch or later begins anew.
     """
 
     now_ms: int
@@ -30,6 +31,7 @@ class LeaderAndIsr:
     replicas: tuple[int, ...]
     version: int
     leader_node_epoch: int | None = None
+    unclean_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ def lead(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Repl
     """
     before, epoch, begin = replica.role, command.leader_epoch, replica.log.end
     goes_on = isinstance(before, Leader) and before.phase is not LeaderPhase.LOADING
-    effects.append(BeginEpoch(replica.shard, epoch, begin, goes_on))
+    effects.append(BeginEpoch(replica.shard, epoch, begin, goes_on, command.unclean_epoch))
     if not goes_on:
         effects.append(LoadShard(replica.shard, epoch, begin + 1))
     log = replica.log.appended(epoch, begin + 1)

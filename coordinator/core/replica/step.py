@@ -132,6 +132,8 @@ def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> R
             )
         )
         return replica
+    if is_void(replica, command):
+        return _begun_anew(replica, command, effects)
     goes_on = isinstance(replica.role, Leader) and command.leader == replica.node
     if not goes_on:
         _leave(replica, effects)
@@ -153,6 +155,24 @@ def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> R
 def is_older_than(log: ReplicaLog, command: LeaderAndIsr) -> bool:
     """Return whether a command is of an epoch that is over, as the log shows that has records of a later one."""
     return command.leader_epoch < log.last_epoch
+
+
+def is_void(replica: Replica, command: LeaderAndIsr) -> bool:
+    """Return whether an unclean election has made a log void: it has what the leader lacks, and nothing since.
+
+    A member of the ISR is the leader that was elected so, or has copied that one. Without a leader it is too early.
+    """
+    is_elsewhere = command.leader not in (None, replica.node) and replica.node not in command.isr
+    return is_elsewhere and replica.log.end > 0 and replica.log.last_epoch < command.unclean_epoch
+
+
+def _begun_anew(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Replica:
+    """Move a void log aside, where a person still finds it for a while, and follow with an empty one."""
+    _leave(replica, effects)
+    number = replica.log.number + 1
+    effects += [DropReplica(replica.shard, deletes=True), OpenReplica(replica.shard, number)]
+    log, epoch = EMPTY_LOG.renumbered(number), command.leader_epoch
+    return Replica(replica.shard, replica.node, replica.settings, log, epoch, role=Opening(command))
 
 
 def has_been_led(log: ReplicaLog, command: LeaderAndIsr) -> bool:

@@ -20,6 +20,7 @@ from coordinator.core.effects import Append, BugMet, CloseConnection, Effect, Lo
 from coordinator.core.events import (
     AppendRefused,
     Event,
+    LeadershipGiven,
     LeadershipGoesOn,
     RequestArrived,
     ShardRecovered,
@@ -83,6 +84,8 @@ class ShardRack:
         self._away = self.loads.waiting
         self.leader_epochs = [0] * len(make)
         """The last epoch in which this node was to lead each shard."""
+        self._unclean_epochs = [0] * len(make)
+        """The epoch of the last unclean election of each shard that is led, 0 if there was none."""
         self.working: int | None = None
         """The shard that is at work in this step, which is to blame for what goes wrong."""
         self.handed_out = [0] * len(make)
@@ -152,18 +155,20 @@ class ShardRack:
             self._serve(index, shard)
             self.contained(index, None, _to_its_end, self._begin(index, shard, incarnation))
 
-    def lead(self, index: int, leader_epoch: int, log_end: int | None) -> None:
+    def lead(self, event: LeadershipGiven) -> None:
         """Begin to lead a shard in an epoch: its log is read, and it is served once all of it is replayed.
 
         Where the end of its log is known, the record of the epoch goes there before it is read.
         """
+        index, leader_epoch = event.shard, event.leader_epoch
         if leader_epoch <= self.leader_epochs[index]:
             return
         self.resign(index, f"this node leads it anew, in epoch {leader_epoch}")
         self._give_up_snapshot(index)
         # What is known to be committed is what waits for nothing: the epoch's own record comes after all of it.
         self._begin_epoch(index, leader_epoch, 0)
-        self._load(index, log_end)
+        self._unclean_epochs[index] = event.unclean_epoch
+        self._load(index, event.log_end)
 
     def _load(self, index: int, log_end: int | None) -> None:
         """Have a shard read, with the record of its epoch where the log ends if that is known."""
@@ -387,7 +392,7 @@ class ShardRack:
         self.handed_out[index] = journal.log_end_offset
         if journal.leader_epoch != leader_epoch:
             journal.begin_epoch(leader_epoch, self._node_id, self._clock.wall_ms)
-        yield from shard.start(incarnation)
+        yield from shard.start(incarnation, self._unclean_epochs[index])
 
 
 def _to_its_end(work: Iterator[int]) -> None:

@@ -10,7 +10,14 @@ from typing import ClassVar
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages.message import WireMessage, WireRequest, codes
-from coordinator.protocol.parts import Listed, NodeDescription, ShardChange, ShardDescription, ShardReplicas
+from coordinator.protocol.parts import (
+    Listed,
+    NodeDescription,
+    ShardChange,
+    ShardDescription,
+    ShardReplicas,
+    UncleanLeader,
+)
 
 
 class DescribeCluster(WireRequest, frozen=True, tag=14):
@@ -40,8 +47,8 @@ class ReassignShards(WireRequest, frozen=True, tag=70):
 class ElectLeaders(WireRequest, frozen=True, tag=71):
     """Have shards be led by their preferred replicas now, not only at the next balance: asked of the controller.
 
-    The preferred replica is the first one; it has to be in sync, there and ready. Each shard is accepted or refused by
-    itself.
+    The preferred replica is the first one; it has to be in sync, there and ready. Of shards that nobody in sync can
+    lead, `unclean` names others: what these lack is lost. Each shard is accepted or refused by itself.
     """
 
     refused_with: ClassVar = codes(ErrorCode.INVALID_REQUEST, ErrorCode.NOT_CONTROLLER)
@@ -55,10 +62,11 @@ class ElectLeaders(WireRequest, frozen=True, tag=71):
     who: str
     why: str = ""
     is_dry_run: bool = True
+    unclean: Listed[UncleanLeader] = ()
 
     def named(self) -> int:
         """Return how many shards it names."""
-        return len(self.shards)
+        return len(self.shards) + len(self.unclean)
 
 
 class DrainNode(WireRequest, frozen=True, tag=72):

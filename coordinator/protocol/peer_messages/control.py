@@ -9,7 +9,10 @@ from coordinator.protocol.peer_messages.ranges import Count, LeaderEpoch, Listed
 
 
 class ShardState(Part, frozen=True):
-    """A shard of which the node has a replica; `version` is that of its bucket in ZooKeeper."""
+    """A shard of which the node has a replica; `version` is that of its bucket in ZooKeeper.
+
+    `unclean_epoch` is the leader epoch of the last unclean election, 0 if there was none.
+    """
 
     shard: Shard
     leader: NodeId | None
@@ -18,6 +21,7 @@ class ShardState(Part, frozen=True):
     replicas: Listed[NodeId]
     version: Count
     leader_node_epoch: Count | None
+    unclean_epoch: LeaderEpoch = 0
 
 
 class ShardLeader(Part, frozen=True):

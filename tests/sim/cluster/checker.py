@@ -111,8 +111,11 @@ class ClusterChecker:
         office = self.image.epoch.value.node_id if self.image.epoch is not None else None
         is_in_office = not entry.changed_by.startswith("controller") or entry.changed_by == f"controller {office}"
         self._require(is_in_office, "OneController", f"{office} is in office; shard {shard}: {entry}")
+        is_unclean = was is not None and was.unclean_epoch != entry.unclean_epoch
+        if is_unclean:
+            self._lose_the_rest(shard, entry)
         # Whoever has lost its log, or is found to have, leaves whatever is left.
-        has_lost = "lost its log" in entry.changed_by or self._has_found(was, entry)
+        has_lost = is_unclean or "lost its log" in entry.changed_by or self._has_found(was, entry)
         is_enough = has_lost or len(entry.isr) >= min(self._cluster.min_insync_replicas, len(was.isr) if was else 9)
         self._require(is_enough, "IsrNotBelowMin", f"{shard} {was} {entry}")
         self._require(entry.leader is None or entry.leader in entry.isr, "LeaderInIsr", f"{shard} {entry}")
@@ -131,6 +134,16 @@ class ClusterChecker:
                 self._require(is_ready, "JoinsWhenReady", f"{node} joins shard {shard}: {was} {entry}")
             self.coverage["shrinks"] += len(entry.isr) < len(was.isr)
             self.coverage["expands"] += len(entry.isr) > len(was.isr)
+
+    def _lose_the_rest(self, shard: int, entry: ShardEntry) -> None:
+        """Have what the replica lacks that a person has elected be committed no longer."""
+        (leader,) = (process for process in self.processes if process.number == entry.leader)
+        log, committed = leader.disk.log(shard), self.committed[shard]
+        self._require(entry.isr == (entry.leader,), "LeaderInIsr", f"an unclean election of {entry}")
+        self.coverage["unclean elections"] += 1
+        self.coverage["records given up"] += max(0, len(committed) - log.end)
+        del committed[log.end :]
+        self._standbys.forget(shard)
 
     # ---- nodes ------------------------------------------------------------------------------------------------------
 
@@ -183,8 +196,10 @@ class ClusterChecker:
                 self.coverage["copy elected"] += 1
             if isinstance(replica.role, Leader):
                 self._leads(process, shard, replica.leader_epoch)
-            if isinstance(replica.role, Absent):  # it was stopped: another replica of the shard begins anew
+            if isinstance(replica.role, Absent | Opening):  # it was stopped: another replica of the shard begins anew
                 self._known.pop(key, None)
+                continue
+            if self._is_given_up(process, shard, replica):
                 continue
             known, high_watermark = self._known.get(key, 0), replica.high_watermark
             if high_watermark == known:
@@ -196,6 +211,12 @@ class ClusterChecker:
             is_valid = high_watermark <= len(self.committed[shard])
             self._require(is_valid, "ValidHighWatermark", f"{key}: {high_watermark}")
             self._same(process, shard, max(known, log.base), min(high_watermark, log.end))
+
+    def _is_given_up(self, process: "ClusterProcess", shard: int, replica: Replica) -> bool:
+        """Return whether a person has given up what a replica has; it was in sync when nobody was asked for it."""
+        entry = self.image.shard(shard)
+        is_out = entry is not None and process.number not in entry.isr
+        return is_out and entry is not None and replica.log.last_epoch < entry.unclean_epoch
 
     def performed(self, process: "ClusterProcess") -> None:
         """Hold what the replicas of a node know of their logs to the logs."""

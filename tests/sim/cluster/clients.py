@@ -196,6 +196,23 @@ class Clients:
 
     # ---- what is known ----------------------------------------------------------------------------------------------
 
+    def forget_lost(self) -> None:
+        """Hold nobody to what was acknowledged before: it may be lost, and a person has said that it is."""
+        self.known.clear()
+        for client in self.all:
+            if client.link is not None:
+                client.link.asked = {number: (request, {}) for number, (request, _) in client.link.asked.items()}
+
+    def greatest_owner_epoch(self, begin: int = 0) -> tuple[int, int]:
+        """Return the least and the greatest owner epoch that was told, of what was told after the first `begin`."""
+        epochs = [epoch for *_, epoch in list(self._owners)[begin:]]
+        return min(epochs, default=0), max(epochs, default=0)
+
+    @property
+    def grants_told(self) -> int:
+        """Return how many grants were told to somebody."""
+        return len(self._owners)
+
     def learn(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
         """Take note of what nobody may contradict from now on."""
         known = self.known.setdefault(group_id, {})
@@ -224,6 +241,7 @@ class Client:
         self._acked_ms = 0
         self._attempt = 0
         self.last_ack_ms = 0
+        self._is_gone = False
         clients.all.append(self)
 
     # ---- coming in --------------------------------------------------------------------------------------------------
@@ -231,6 +249,8 @@ class Client:
     def begin(self) -> None:
         """Try the next node."""
         clients = self.clients
+        if self._is_gone:
+            return
         self._attempt += 1
         self._at = (self._at + 1) % len(clients.processes)
         clients.connect(self, clients.processes[self._at])
@@ -254,6 +274,12 @@ class Client:
         if link is self.link:
             self.lost(why)
 
+    def vanish(self) -> None:
+        """End for good, without a word: the process and its machine are gone."""
+        self._is_gone = True
+        self.clients.all.remove(self)
+        self._leave("its machine is gone")
+
     def _leave(self, why: str) -> None:
         if self.link is not None:
             self.clients.drop(self.link, why)
@@ -261,6 +287,9 @@ class Client:
 
     def connected(self, link: Link) -> None:
         """Ask who leads the group's shard."""
+        if self._is_gone:
+            self.clients.drop(link, "its machine is gone")
+            return
         self.link = link
         self._ask(FindCoordinator(self.group_id))
 

@@ -21,8 +21,10 @@ from tests.sim.cluster import mutants_leading as leads
 from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
 from tests.sim.cluster import mutants_standby as standby
+from tests.sim.cluster import mutants_unclean as unclean
 from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
+from tests.sim.cluster.unclean import UncleanWorld
 from tests.sim.cluster.world import ClusterWorld
 
 Patches = list[tuple[Any, str, Any]]
@@ -128,6 +130,10 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "standby-keeps-what-is-cut": ClusterMutant("what was cut is fed all the same", standby.keeps_what_is_cut),
     "snapshot-past-its-state": ClusterMutant(
         "a snapshot stands for a record it lacks", standby.snapshot_past_its_state
+    ),
+    "owner-epochs-go-on": ClusterMutant("an unclean leader grants where it stands", unclean.goes_on, UncleanWorld),
+    "keeps-what-was-given-up": ClusterMutant(
+        "who was in sync before an unclean election keeps its log", unclean.keeps_log, UncleanWorld
     ),
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
 }

@@ -41,8 +41,8 @@ def members_expire_at_failover() -> Patches:
     """The session of a member is over when its shard is served by another."""
     rightly = Shard.start
 
-    def start(shard: Shard, incarnation: str) -> Any:
-        yield from rightly(shard, incarnation)
+    def start(shard: Shard, incarnation: str, unclean_epoch: int = 0) -> Any:
+        yield from rightly(shard, incarnation, unclean_epoch)
         for group_id, soft in shard.desk.soft.items():
             for member_id in soft.sessions:
                 shard.desk.sessions.set((group_id, member_id), shard.desk.now_ms)

@@ -74,6 +74,10 @@ class StandbyCheck:
                 state = replication.coordinator.hard_state(shard)
                 self._same(process, shard, state, _replayed(Journal(shard), records).state, "leader", log.end)
 
+    def forget(self, shard: int) -> None:
+        """Forget what was committed of a shard: some of it is not any more."""
+        self._reference.pop(shard, None)
+
     def _committed_state(self, shard: int, end: int) -> ShardState:
         reference = self._reference.get(shard)
         if reference is None or reference.log_end_offset > end:

@@ -15,6 +15,7 @@ from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry, wh
 from coordinator.cli.parts.exits import EXIT_OF_REFUSAL, ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.verbs.shards.unclean import choose_unclean
 from coordinator.client.changing import ask_controller, ask_node
 from coordinator.client.cluster_view import ClusterView, ShardView
 from coordinator.client.replica_plan import plan_replicas
@@ -92,6 +93,10 @@ def reassign(
 def elect(
     coordinator: Coordinator,
     shard: Shards = None,
+    unclean: Annotated[
+        bool,
+        typer.Option("--unclean", help="Of shards that nobody in sync can lead, whoever has most: the rest is lost."),
+    ] = False,
     execute: Execute = False,
     dry_run: DryRun = False,
     why: Why = "",
@@ -100,19 +105,21 @@ def elect(
 ) -> None:
     """Have shards be led by their first replicas now, all shards that are not if none is named."""
     dry = is_dry(execute=execute, dry_run=dry_run)
+    if unclean and not (shard and why):
+        raise typer.BadParameter("--unclean gives up what was acknowledged: name the shards, and the reason with --why")
     cluster = survey(coordinator, timeout)
     note_silent_nodes(cluster)
+    if unclean:
+        chosen = choose_unclean(cluster, _shards_meant(cluster, shard))
+        request = ElectLeaders((), who_asks(), why, dry, chosen)
+        _elect(coordinator, request, output, timeout)
+        return
     elsewhere = {each.shard for each in cluster.shards if each.replicas and each.leader not in (None, each.replicas[0])}
     wanted = _shards_meant(cluster, shard) if shard else sorted(elsewhere)
     if not wanted:
         notes.print("Each shard that has a leader is led by the first of its replicas.")
         return
-    with tool_errors_as_text():
-        request = ElectLeaders(tuple(wanted), who_asks(), why, dry)
-        response = ask_controller(coordinators_of(coordinator), request, timeout)
-    must_not_be_refused(response)
-    assert isinstance(response, ElectLeadersResponse), "the client lets no other answer through"
-    _end_with_changes(response.results, output, dry=dry)
+    _elect(coordinator, ElectLeaders(tuple(wanted), who_asks(), why, dry), output, timeout)
 
 
 def drain(
@@ -186,6 +193,14 @@ def remove(
     _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
     if wait and not dry:
         notes.print(f"Node {node} has no replica of any shard: stop it, and leave it stopped.")
+
+
+def _elect(coordinator: str, request: ElectLeaders, output: OutputFormat, timeout: float) -> None:
+    with tool_errors_as_text():
+        response = ask_controller(coordinators_of(coordinator), request, timeout)
+    must_not_be_refused(response)
+    assert isinstance(response, ElectLeadersResponse), "the client lets no other answer through"
+    _end_with_changes(response.results, output, dry=request.is_dry_run)
 
 
 # ---- reassignments ---------------------------------------------------------------------------------------------------

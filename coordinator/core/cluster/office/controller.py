@@ -21,6 +21,7 @@ from coordinator.core.cluster.effects import (
 )
 from coordinator.core.cluster.events import (
     ControllerEvent,
+    ElectUnclean,
     GiveBackShard,
     NodeAnswered,
     NodeRefused,
@@ -30,6 +31,7 @@ from coordinator.core.cluster.events import (
     ReadAnew,
     ReassignShard,
     Registered,
+    ShardWish,
     StepDown,
     StepDownReason,
     Ticked,
@@ -147,7 +149,7 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
             controller = _hear_step_down(controller, event)
         case NodeAnswered(node_id, node_epoch, number):
             controller = _hear_answer(controller, node_id, node_epoch, number)
-        case ReassignShard() | GiveBackShard():
+        case ReassignShard() | GiveBackShard() | ElectUnclean():
             controller, effects = _hear_wish(controller, event, now_ms)
         case _:
             assert_never(event)
@@ -206,7 +208,7 @@ def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is
     )
 
 
-def why_not(controller: Controller, wish: ReassignShard | GiveBackShard, now_ms: int) -> str:
+def why_not(controller: Controller, wish: ShardWish, now_ms: int) -> str:
     """Say why this node does not do with a shard what a person wants; empty if it does."""
     office, cluster = controller.office, controller.observer.image.cluster
     if office is None or office.told is None or cluster is None:
@@ -214,13 +216,15 @@ def why_not(controller: Controller, wish: ReassignShard | GiveBackShard, now_ms:
     return _due_of(controller, office, now_ms).why_not(wish, cluster.value)
 
 
-def _hear_wish(controller: Controller, wish: ReassignShard | GiveBackShard, now_ms: int) -> Result:
+def _hear_wish(controller: Controller, wish: ShardWish, now_ms: int) -> Result:
     """Take note of what a person wants, if it can be."""
     office, why = controller.office, why_not(controller, wish, now_ms)
     if why or office is None:
         return controller, (WishRefused(wish.shard, why),)
     if isinstance(wish, ReassignShard):
         office = replace(office, wanted={**office.wanted, wish.shard: wish.replicas})
+    elif isinstance(wish, ElectUnclean):
+        office = replace(office, unclean={**office.unclean, wish.shard: wish})
     else:
         office = replace(office, given_back=office.given_back | {wish.shard})
     return replace(controller, office=office, decided_on=None), ()
@@ -450,6 +454,11 @@ def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
         in_sync_since_ms=_in_sync_since(office, index, now_ms),
         index=index,
         wanted={shard: wanted for shard, wanted in office.wanted.items() if _is_wanted(index.entry(shard), wanted)},
+        unclean={
+            shard: wish
+            for shard, wish in office.unclean.items()
+            if (entry := index.entry(shard)) is not None and entry.leader_epoch == wish.leader_epoch
+        },
     )
     due = _due_of(controller, office, now_ms)
     office = replace(office, given_back=frozenset(shard for shard in office.given_back if due.goes_back(shard)))

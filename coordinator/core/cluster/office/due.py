@@ -11,17 +11,19 @@ from typing import Final
 
 import msgspec.structs
 
-from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StepDown, StepDownReason
+from coordinator.core.cluster.events import ElectUnclean, ReassignShard, ShardWish, StepDown, StepDownReason
 from coordinator.core.cluster.office.election import (
     Candidates,
     elect,
     elect_longest,
+    elect_unclean,
     give_back,
     hand_over,
     is_led,
     is_waited_for,
     may_lead,
     move_away,
+    why_not_unclean,
 )
 from coordinator.core.cluster.office.index import BucketIndex, ShardIndex
 from coordinator.core.cluster.office.placement import place
@@ -67,6 +69,8 @@ class Office:
     """By shard: the replicas that a person wants, until they are in ZooKeeper."""
     given_back: frozenset[int] = frozenset()
     """The shards that a person wants to be led by their preferred replicas, until they are or cannot be."""
+    unclean: Mapping[int, ElectUnclean] = field(default_factory=dict)
+    """By shard: the replica out of sync that a person wants to lead, until it does or the shard is not as it was."""
     few_since_ms: int | None = None
     """Since when fewer than half of the nodes have been reached."""
     outbox: Outbox | None = None
@@ -130,13 +134,15 @@ class Due:
         entry = self._index.entry(shard)
         return entry is not None and self._given_back(shard, entry) is not None
 
-    def why_not(self, wish: ReassignShard | GiveBackShard, cluster: Cluster) -> str:
+    def why_not(self, wish: ShardWish, cluster: Cluster) -> str:
         """Say why a shard is not changed as a person wants; empty if it is."""
         entry = self._index.entry(wish.shard)
         if isinstance(wish, ReassignShard):
             return why_not(entry, wish.replicas, cluster.min_insync_replicas, self._ready)
         if entry is None:
             return NO_SUCH_SHARD
+        if isinstance(wish, ElectUnclean):
+            return why_not_unclean(entry, wish.node_id, wish.leader_epoch, self._answering(wish.shard, entry))
         if self.goes_back(wish.shard):
             return ""
         preferred = entry.replicas[0]
@@ -269,6 +275,12 @@ class Due:
         wanted = self._office.wanted.get(shard)
         if wanted is not None and wanted != target_of(entry):
             return begin(entry, wanted, self._changed_by)
+        unclean = self._office.unclean.get(shard)
+        if unclean is not None:
+            answering = self._answering(shard, entry)
+            named = elect_unclean(entry, unclean.node_id, unclean.leader_epoch, answering, self._changed_by)
+            if named is not None:
+                return named
         is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit
         if not is_led(entry, candidates) or is_unfit:
             if not is_starting:

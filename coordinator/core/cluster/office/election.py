@@ -7,10 +7,15 @@ a node is dead need not be certain here; what must hold is who may be chosen.
 
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec.structs
 
 from coordinator.core.cluster.znodes import LogEnd, ShardEntry
+
+MOST_UNCLEAN_EPOCH: Final = 2**17
+"""No unclean election begins from this leader epoch on: 2**36 owner epochs are left out for each one before it, and
+sinks may store owner epochs as numbers that are exact below 2**53 only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +93,36 @@ def hand_over(entry: ShardEntry, node: int, candidates: Candidates, changed_by: 
     return _next(entry, node, candidates.live[node], entry.isr, changed_by)
 
 
-@dataclass(frozen=True, slots=True)
-class UncleanChoice:
-    """What an unclean election would make, with `loses_nothing` if it is certain that nothing acknowledged is lost."""
+def why_not_unclean(entry: ShardEntry, node: int, leader_epoch: int, candidates: Candidates) -> str:
+    """Say why a replica that is not in sync is not to lead, though a person wants it to; empty if it may.
 
-    entry: ShardEntry
-    log_end: LogEnd
-    loses_nothing: bool
+    It may where nobody else can: the shard is without a leader in the epoch that the person has seen, and no member of
+    the in-sync set may be elected.
+    """
+    if entry.leader_epoch != leader_epoch:
+        return f"it is in leader epoch {entry.leader_epoch} by now, and not in {leader_epoch}: look at it again"
+    if entry.leader is not None:
+        return f"node {entry.leader} leads it: only a shard that nobody can lead is given to one that lacks records"
+    able = next((other for other in entry.replicas if may_lead(entry, candidates, other)), None)
+    if able is not None:
+        return f"node {able} is in sync and about to lead it"
+    if node not in entry.replicas:
+        return f"node {node} is none of its replicas, which are {', '.join(map(str, entry.replicas))}"
+    if node not in candidates.live or node not in candidates.eligible:
+        return f"node {node} is not there, is being drained or does not answer"
+    if entry.leader_epoch >= MOST_UNCLEAN_EPOCH:
+        return f"it is in leader epoch {entry.leader_epoch}, after which owner epochs would be too great to be stored"
+    return ""
 
 
 def elect_unclean(
-    entry: ShardEntry,
-    live: Mapping[int, int],
-    log_ends: Mapping[int, LogEnd],
-    min_insync: int,
-    left_the_isr: Set[int] = frozenset(),
-    changed_by: str = "",
-) -> UncleanChoice | None:
-    """Choose among the live replicas that have told where their logs end, in the in-sync set or not: the furthest one.
-
-    What was acknowledged was on `min_insync` disks, so among any (replicas - min_insync + 1) replicas one has it, not
-    counting those that `left_the_isr` because their disk was lost or damaged. None if no replica has answered.
-    """
-    asked = [node for node in entry.replicas if node in log_ends and node in live]
-    if not asked:
+    entry: ShardEntry, node: int, leader_epoch: int, candidates: Candidates, changed_by: str = ""
+) -> ShardEntry | None:
+    """Elect the replica that a person names, alone in sync, whatever it lacks; None if that may not be."""
+    if why_not_unclean(entry, node, leader_epoch, candidates):
         return None
-    leader = max(asked, key=lambda node: log_ends[node])
-    sound = [node for node in asked if node not in left_the_isr]
-    loses_nothing = leader in sound and len(sound) > len(entry.replicas) - min_insync
-    return UncleanChoice(_next(entry, leader, live[leader], (leader,), changed_by), log_ends[leader], loses_nothing)
+    elected = _next(entry, node, candidates.live[node], (node,), changed_by)
+    return msgspec.structs.replace(elected, unclean_epoch=elected.leader_epoch)
 
 
 def is_led(entry: ShardEntry, candidates: Candidates) -> bool:

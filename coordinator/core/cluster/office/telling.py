@@ -187,7 +187,14 @@ def _next_message(outbox: Outbox, box: Mailbox, node: int, index: ShardIndex, no
 
 def _state(shard: int, entry: ShardEntry, version: int) -> ShardState:
     return ShardState(
-        shard, entry.leader, entry.leader_epoch, entry.isr, entry.replicas, version, entry.leader_node_epoch
+        shard,
+        entry.leader,
+        entry.leader_epoch,
+        entry.isr,
+        entry.replicas,
+        version,
+        entry.leader_node_epoch,
+        entry.unclean_epoch,
     )
 
 

@@ -127,6 +127,7 @@ def _shard(known: Known, entries: Image | None, replication: Replication, shard:
         replica.high_watermark if has_log else None,
         adding,
         removing,
+        replica.log.last_epoch if has_log else None,
     )
 
 

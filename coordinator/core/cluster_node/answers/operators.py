@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StateWanted
+from coordinator.core.cluster.events import ElectUnclean, GiveBackShard, ReassignShard, ShardWish, StateWanted
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.znodes import NodeState
 from coordinator.core.cluster_node.answers.draining import HandOver
@@ -30,15 +30,13 @@ from coordinator.protocol.parts import ShardChange
 MOST_SAID: Final = 250
 """The most letters of who asks, and of why, that are recorded."""
 
-Wish = ReassignShard | GiveBackShard
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The response to an operator, what this node begins to do of it, and what is recorded; empty for a dry run."""
 
     response: ChangeOfCluster
-    begins: tuple[Wish | StateWanted, ...] = ()
+    begins: tuple[ShardWish | StateWanted, ...] = ()
     recorded: str = ""
 
 
@@ -59,13 +57,14 @@ def answer_operator(
         case ReassignShards() | ElectLeaders() if office is None:
             return Answer(_not_controller(request, node_id, controller))
         case ReassignShards():
-            wishes: list[Wish] = [ReassignShard(each.shard, tuple(each.replicas)) for each in request.shards]
+            wishes: list[ShardWish] = [ReassignShard(each.shard, tuple(each.replicas)) for each in request.shards]
             times = Counter(wish.shard for wish in wishes)
             whys = [why_not(wish) or _why_not_twice(wish.shard, times[wish.shard]) for wish in wishes]
             results = tuple(_result(wish, why, office) for wish, why in zip(wishes, whys, strict=True))
             return _begun(request, ReassignShardsResponse(results=results), wishes, whys)
         case ElectLeaders():
             wishes = [GiveBackShard(shard) for shard in request.shards]
+            wishes += [ElectUnclean(each.shard, each.node_id, each.leader_epoch) for each in request.unclean]
             whys = [why_not(wish) for wish in wishes]
             results = tuple(_result(wish, why, office) for wish, why in zip(wishes, whys, strict=True))
             return _begun(request, ElectLeadersResponse(results=results), wishes, whys)
@@ -97,7 +96,7 @@ def _not_controller(
 
 
 def _begun(
-    request: ReassignShards | ElectLeaders, response: ChangeOfCluster, wishes: Sequence[Wish], whys: Sequence[str]
+    request: ReassignShards | ElectLeaders, response: ChangeOfCluster, wishes: Sequence[ShardWish], whys: Sequence[str]
 ) -> Answer:
     begins = tuple(wish for wish, why in zip(wishes, whys, strict=True) if not why)
     if request.is_dry_run or not begins:
@@ -105,7 +104,7 @@ def _begun(
     return Answer(response, begins, f"{'; '.join(_show(wish) for wish in begins)}; says {_by(request)}")
 
 
-def _result(wish: Wish, why: str, image: Image) -> ShardChange:
+def _result(wish: ShardWish, why: str, image: Image) -> ShardChange:
     entry = image.shard(wish.shard)
     if entry is None:
         return ShardChange(wish.shard, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
@@ -116,17 +115,20 @@ def _result(wish: Wish, why: str, image: Image) -> ShardChange:
             new_leader = next(iter(wish.replicas), None)
         code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     else:
-        new_leader = entry.replicas[0]
-        is_led = entry.leader == entry.replicas[0]
+        is_unclean = isinstance(wish, ElectUnclean)
+        new_leader = wish.node_id if isinstance(wish, ElectUnclean) else entry.replicas[0]
+        is_led = entry.leader is not None if is_unclean else entry.leader == new_leader
         code = ErrorCode.ELECTION_NOT_NEEDED if is_led else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     if not why:
         code = ErrorCode.NONE
     return ShardChange(wish.shard, code, why, entry.replicas, new_replicas, entry.leader, new_leader)
 
 
-def _show(wish: Wish) -> str:
+def _show(wish: ShardWish) -> str:
     if isinstance(wish, GiveBackShard):
         return f"shard {wish.shard} is to be led by its first replica"
+    if isinstance(wish, ElectUnclean):
+        return f"shard {wish.shard} is to be led by node {wish.node_id}, which is not in sync: what that lacks is lost"
     return f"shard {wish.shard} is to have replicas {', '.join(map(str, wish.replicas))}"
 
 

@@ -18,6 +18,11 @@ from coordinator.protocol.parts import LogPosition
 NO_EPOCH = 0
 """The leader epoch of a log in which nobody has led yet."""
 
+EPOCHS_LEFT_OUT = 2**36
+"""After an unclean election owner epochs go on above offsets by so much for each leader epoch up to it, so that each
+leader since finds by itself whether they do already. It is far more than what one leader can have granted, with the
+room that is left when members show that a log went back (`gone_back`, twice 2**32 each time)."""
+
 _RECORDS_AT_ONCE = 100
 
 RECORD_WEIGHT = 256
@@ -155,10 +160,15 @@ class Journal:
         self.leader_epoch = leader_epoch
         self.take_batch(base_offset, (began,))
 
-    def open(self, incarnation: str) -> None:
-        """Go on with the log after its load, as nobody has done before under this name."""
+    def open(self, incarnation: str, unclean_epoch: int = 0) -> None:
+        """Go on with the log after its load, as nobody has done before under this name.
+
+        After an unclean election the log may lack records that members were told of. Owner epochs go on above all that
+        those can have granted, and what a member shows of them is beyond the end of the life before.
+        """
         self.incarnation = incarnation
-        self.decide(LogOpened(incarnation, self.next_epoch, self.state.epochs_ahead))
+        ahead = max(self.state.epochs_ahead, unclean_epoch * EPOCHS_LEFT_OUT)
+        self.decide(LogOpened(incarnation, self.next_epoch, ahead))
 
     @property
     def position(self) -> LogPosition:

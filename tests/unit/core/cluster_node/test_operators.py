@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.cluster.events import GiveBackShard, ReassignShard, StateWanted
+from coordinator.core.cluster.events import ElectUnclean, GiveBackShard, ReassignShard, StateWanted
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.znodes import Bucket, Cluster, NodeState, ShardEntry, Versioned
 from coordinator.core.cluster_node.answers.draining import HandOver
@@ -18,7 +18,7 @@ from coordinator.protocol.messages import (
     ReassignShards,
     ReassignShardsResponse,
 )
-from coordinator.protocol.parts import ShardChange, ShardReplicas
+from coordinator.protocol.parts import ShardChange, ShardReplicas, UncleanLeader
 
 CLUSTER = Cluster(cluster_id="c", shards=2, buckets=1, replication_factor=3, min_insync_replicas=2)
 ENTRY = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2), replicas=(2, 1))
@@ -80,6 +80,20 @@ def test_first_replicas_are_to_lead() -> None:
         )
     )
     assert said.begins == (GiveBackShard(0),)
+
+
+def test_a_replica_out_of_sync_is_to_lead_and_it_is_recorded_what_that_costs() -> None:
+    unclean = (UncleanLeader(0, 2, 4), UncleanLeader(1, 2, 4))
+    said = answer(ElectLeaders((), "ann", "both disks are gone", is_dry_run=False, unclean=unclean))
+    assert [(each.shard, each.error, each.new_leader) for each in said.response.results] == [
+        (0, ErrorCode.NONE, 2),
+        (1, ErrorCode.ELECTION_NOT_NEEDED, 2),
+    ]
+    assert said.begins == (ElectUnclean(0, 2, 4),)
+    assert said.recorded == (
+        "shard 0 is to be led by node 2, which is not in sync: what that lacks is lost; says ann: both disks are gone"
+    )
+    assert answer(ElectLeaders((), "ann", "both", unclean=unclean)).begins == ()
 
 
 @pytest.mark.parametrize("request_", [reassign(is_dry_run=False), ElectLeaders((0,), "ann", is_dry_run=False)])

@@ -1,12 +1,14 @@
 """Whom a replica obeys, and that it leaves an epoch before anything else."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
 from coordinator.core.replica.epochs import ReplicaLog
 from coordinator.core.replica.replica import Absent, Offline, Opening, Replica
-from tests.helpers.replica_builder import LOG, SETTINGS, after, asks, command, follower, leader, opened, push
+from tests.helpers.replica_builder import LOG, SETTINGS, after, asks, command, follower, leader, opened, push, started
 
 
 def test_a_first_command_opens_the_log_and_the_latest_one_is_obeyed_then() -> None:
@@ -92,3 +94,38 @@ def test_a_snapshot_that_was_begun_before_a_cut_moves_the_start_of_what_is_left(
     torn = ReplicaLog(end=6, durable_end=6, epochs=((1, 0), (2, 4)))
     cut = after(opened(1, command(3, 2), torn)[0], i.FetchAnswered(0, 0, 3, 1, i.Diverged(1, 4)))[0]
     assert after(cut, i.LogStartMoved(0, 0, 0, 3))[0].log.start == 3
+
+
+def test_a_log_from_before_an_unclean_election_is_moved_aside_and_copied_anew() -> None:
+    told = replace(command(5, 2, isr=(2,)), unclean_epoch=4)
+    replica, effects = started(1, told)
+    number = replica.log.number
+    assert effects == [o.DropReplica(0, deletes=True), o.OpenReplica(0, number)]
+    empty = replace(LOG.renumbered(number), end=0, durable_end=0, epochs=())
+    replica, effects = after(replica, i.ReplicaOpened(0, 0, empty))
+    assert isinstance(effects[-1], o.AskFetch)
+    assert (effects[-1].leader, effects[-1].end) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        command(5, None, isr=(2,)),
+        command(5, 1, isr=(1,)),
+        command(5, 2, isr=(1, 2)),
+    ],
+)
+def test_who_leads_after_an_unclean_election_or_is_in_sync_since_keeps_its_log(told: i.LeaderAndIsr) -> None:
+    replica, effects = started(1, replace(told, unclean_epoch=4))
+    assert not any(isinstance(effect, o.DropReplica) for effect in effects)
+    assert replica.log.end >= LOG.end
+
+
+def test_a_log_with_records_from_after_an_unclean_election_is_kept() -> None:
+    effects = started(1, replace(command(5, 2, isr=(2,)), unclean_epoch=1))[1]
+    assert not any(isinstance(effect, o.DropReplica) for effect in effects)
+
+
+def test_a_leader_of_before_leaves_its_epoch_when_its_log_is_void() -> None:
+    effects = after(leader(), replace(command(5, 2, isr=(2,)), unclean_epoch=5))[1]
+    assert effects[:2] == [o.Resign(0, 2), o.DropReplica(0, deletes=True)]

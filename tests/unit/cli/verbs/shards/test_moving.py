@@ -19,7 +19,7 @@ from coordinator.protocol.messages import (
     ReassignShards,
     ReassignShardsResponse,
 )
-from coordinator.protocol.parts import ShardChange
+from coordinator.protocol.parts import ShardChange, ShardDescription, UncleanLeader
 from tests.helpers.scripted_cluster import Script, bootstrap, scripted_cluster
 
 DRY = "This was a dry run: nothing has been changed. Add --execute to do it."
@@ -209,3 +209,37 @@ def test_what_a_node_has_is_planned_for_the_others_also_of_one_that_is_gone() ->
     assert {shard.shard: set(shard.replicas) for shard in asked.shards} == {0: {1, 2}, 1: {1, 2}}
     assert "Warning: 2 nodes are left that are ready, so shards have 2 replicas and not 3." in result.stderr
     assert DRY in result.stderr
+
+
+def elected(request: Any) -> ElectLeadersResponse:
+    return ElectLeadersResponse(results=tuple(ShardChange(s.shard, new_leader=s.node_id) for s in request.unclean))
+
+
+def replica(status: str, log_end: int, last_epoch: int) -> tuple[ShardDescription, ...]:
+    return (ShardDescription(1, status, 5, None, (1, 2, 3), (3,), log_end, 90, last_epoch=last_epoch),)
+
+
+def test_whoever_reaches_furthest_is_elected_uncleanly_and_what_is_lost_is_said_before() -> None:
+    said = script(leaders={1: None}, changes={1: {"shards": replica("offline", 120, 3)}})
+    said.changes[2] = {"shards": replica("offline", 110, 4)}
+    with scripted_cluster(said, dead=(3,), node_1={ElectLeaders: elected}) as nodes:
+        result = run(bootstrap(said, 1), "shard", "elect", "1", "--unclean", "--why", "node 3 burnt")
+        (asked,) = asked_of(nodes[1], ElectLeaders)
+    assert (tuple(asked.shards), asked.unclean, asked.is_dry_run) == ((), (UncleanLeader(1, 2, 5),), True)
+    assert asked.why == "node 3 burnt"
+    assert "Shard 1 on node 1: 120 records, the last of leader epoch 3; it knows that 90 are committed." in (
+        " ".join(result.stderr.split())
+    )
+    assert "replicas that do not answer: 3; in sync: 3." in " ".join(result.stderr.split())
+    assert "whatever was acknowledged from record 110 of shard 1 on" in " ".join(result.stderr.split())
+    assert DRY in result.stderr
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize("arguments", [("1",), ("--why", "gone")])
+def test_an_unclean_election_wants_a_shard_and_a_reason(arguments: tuple[str, ...]) -> None:
+    said = script()
+    with scripted_cluster(said):
+        result = run(bootstrap(said), "shard", "elect", "--unclean", *arguments)
+    assert result.exit_code == ExitCode.USAGE
+    assert "name the shards, and the reason with --why" in " ".join(result.stderr.replace("│", " ").split())

@@ -4,6 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from coordinator.core.cluster.office.election import (
+    MOST_UNCLEAN_EPOCH,
     Candidates,
     elect,
     elect_longest,
@@ -12,6 +13,7 @@ from coordinator.core.cluster.office.election import (
     is_led,
     is_waited_for,
     move_away,
+    why_not_unclean,
 )
 from coordinator.core.cluster.znodes import LogEnd, ShardEntry
 
@@ -98,18 +100,27 @@ def test_a_leader_leads_in_the_life_in_which_it_was_elected() -> None:
     assert not is_led(entry(None, (1,)), those(1))
 
 
-def test_an_unclean_election_says_whether_it_may_have_lost_something() -> None:
+def test_a_person_may_have_a_replica_lead_that_is_not_in_sync_where_nobody_else_can() -> None:
     gone = entry(None, (3,))
-    both = elect_unclean(gone, lives(1, 2), {1: end(4, 10), 2: end(4, 12)}, 2)
-    assert both is not None
-    assert (both.entry, both.log_end, both.loses_nothing) == (entry(2, (2,), epoch=6), end(4, 12), True)
-    one = elect_unclean(gone, lives(1, 2), {1: end(4, 10)}, 2)
-    assert one is not None
-    assert not one.loses_nothing
-    damaged = elect_unclean(gone, lives(1, 2), {1: end(4, 10), 2: end(4, 12)}, 2, frozenset({1}))
-    assert damaged is not None
-    assert not damaged.loses_nothing
-    assert elect_unclean(gone, lives(1), {2: end(4, 10)}, 2) is None
+    elected = elect_unclean(gone, 2, 5, those(1, 2))
+    assert elected is not None
+    assert (elected.leader, elected.isr, elected.leader_epoch, elected.unclean_epoch) == (2, (2,), 6, 6)
+    later = elect(elected, those(1), 2)
+    assert later is not None
+    assert (later.leader, later.unclean_epoch) == (None, 6), "each later leader is told of it"
+
+
+def test_an_unclean_election_is_refused_where_something_else_can_be_done() -> None:
+    gone = entry(None, (3,))
+    assert why_not_unclean(gone, 2, 4, those(1, 2)).startswith("it is in leader epoch 5 by now")
+    assert why_not_unclean(entry(1, (1,)), 2, 5, those(1, 2)).startswith("node 1 leads it")
+    assert why_not_unclean(gone, 2, 5, those(2, 3)) == "node 3 is in sync and about to lead it"
+    assert why_not_unclean(gone, 4, 5, those(1, 2, 4)) == "node 4 is none of its replicas, which are 1, 2, 3"
+    assert why_not_unclean(gone, 2, 5, those(1)).startswith("node 2 is not there")
+    assert why_not_unclean(gone, 2, 5, those(1, 2, eligible=(1,))).startswith("node 2 is not there")
+    used_up = entry(None, (3,), epoch=MOST_UNCLEAN_EPOCH)
+    assert why_not_unclean(used_up, 2, MOST_UNCLEAN_EPOCH, those(1, 2)).startswith("it is in leader epoch")
+    assert elect_unclean(used_up, 2, MOST_UNCLEAN_EPOCH, those(1, 2)) is None
 
 
 subsets = st.frozensets(st.sampled_from((1, 2, 3, 4)))
