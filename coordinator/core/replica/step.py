@@ -128,7 +128,7 @@ def _obeyed(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> R
         effects.append(
             HaltNode(
                 f"shard {replica.shard} is commanded in leader epoch {command.leader_epoch}, but its log has records "
-                f"of epoch {log_epoch}: ZooKeeper's data is older than this log"
+                f"of epoch {log_epoch}: ZooKeeper's data is older than this log; put its newest data back"
             )
         )
         return replica
