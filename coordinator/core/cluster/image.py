@@ -50,9 +50,13 @@ class Image:
     buckets: Mapping[int, Versioned[Bucket]] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
 
+    def bucket(self, shard: int) -> Versioned[Bucket] | None:
+        """Return the bucket that a shard's entry belongs in; None if there is none, or none that can be read."""
+        return None if self.cluster is None else self.buckets.get(bucket_of(shard, self.cluster.value.buckets))
+
     def shard(self, shard: int) -> ShardEntry | None:
         """Return a shard's entry; None if there is none, or none that can be read."""
-        bucket = None if self.cluster is None else self.buckets.get(bucket_of(shard, self.cluster.value.buckets))
+        bucket = self.bucket(shard)
         return None if bucket is None else bucket.value.shards.get(shard)
 
     def shards(self) -> Iterator[tuple[int, ShardEntry]]:

@@ -38,7 +38,7 @@ from coordinator.core.cluster.identity import Identity, why_behind
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.registration import waits_for
 from coordinator.core.cluster.troubles import too_few_nodes
-from coordinator.core.cluster.znodes import Cluster, NodeState, bucket_of
+from coordinator.core.cluster.znodes import Cluster, NodeState
 from coordinator.core.cluster.zookeeper import ZkChanged, ZkMulti, ZkMultiDone, ZkRead, ZkReadDone, ZkSession
 from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS as MEMBERS_ADDRESS
 from coordinator.core.cluster_node.answers.description import Known, describe
@@ -468,9 +468,7 @@ class ClusterNode:
         return True
 
     def _see_isr(self, replication: Replication, shard: int, image: Image) -> None:
-        role, cluster = replication.replicas[shard].role, image.cluster
-        bucket = None if cluster is None else image.buckets.get(bucket_of(shard, cluster.value.buckets))
-        entry = None if bucket is None else bucket.value.shards.get(shard)
+        role, bucket, entry = replication.replicas[shard].role, image.bucket(shard), image.shard(shard)
         if bucket is None or entry is None or not isinstance(role, Leader) or bucket.version <= role.isr.version:
             return
         replication.step(shard, said.IsrSeen(self._now_ms, shard, entry.leader_epoch, bucket.version, tuple(entry.isr)))
