@@ -65,6 +65,7 @@ class HttpServer:
         self.limits = limits
         self._open: dict[_Connection, None] = {}
         self.loop: asyncio.AbstractEventLoop
+        self._is_up = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kcoord-admin", daemon=True)
         self._socket: socket.socket
 
@@ -80,6 +81,7 @@ class HttpServer:
         bound = self._socket.getsockname()
         self.loop = asyncio.new_event_loop()
         self._thread.start()
+        self._is_up.wait()  # a loop that is told to stop before it runs does not stop
         return bound[0], bound[1]
 
     def close(self) -> None:
@@ -109,6 +111,7 @@ class HttpServer:
 
     def _run(self) -> None:
         listening = self.loop.run_until_complete(self.loop.create_server(lambda: _Connection(self), sock=self._socket))
+        self.loop.call_soon(self._is_up.set)
         try:
             self.loop.run_forever()
         finally:

@@ -158,6 +158,14 @@ def test_slow_readers_are_no_more_than_connections_may_be() -> None:
         slow[0].close()
 
 
+def test_a_server_may_be_closed_as_soon_as_it_has_started() -> None:
+    for _ in range(50):
+        server = HttpServer({}, PATIENT)
+        server.start("127.0.0.1", 0)
+        server.close()
+        server.close()
+
+
 def test_an_address_that_is_taken_is_refused_with_its_name() -> None:
     with serving() as (host, port):
         other = HttpServer({}, PATIENT)
