@@ -66,7 +66,7 @@ def test_fields_of_a_later_release_are_kept(value: Cluster) -> None:
 def test_what_is_stored_is_this() -> None:
     assert encode_bucket(Bucket(shards={7: ENTRY})) == (
         b'{"shards":{"7":{"adding":[],"changed_by":"controller 1","isr":[1,2],"leader":1,"leader_epoch":4,'
-        b'"leader_node_epoch":9,"removing":[],"replicas":[1,2,3]}}}'
+        b'"leader_node_epoch":9,"removing":[],"replicas":[1,2,3],"unclean_epoch":0}}}'
     )
     assert encode(LIVE) == (
         b'{"addresses":{"members":"n1:9292","peers":"n1:9293"},"directory_id":"d1",'
