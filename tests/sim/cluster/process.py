@@ -406,6 +406,9 @@ class ClusterProcess:
             found = self.disk.load(shard, number, effect.end)
         except LogReplacedError:
             return
+        except ValueError as error:  # the epoch is over, and a snapshot was made in one since: as the product reads it
+            self.step(events.ShardUnreadable(shard, effect.leader_epoch, str(error)))
+            return
         if found is None:
             self.later(LOOK_AGAIN_MS, partial(self._has_loaded, effect, number))
             return

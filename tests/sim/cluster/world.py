@@ -125,6 +125,7 @@ class ClusterWorld:
             strangers = [client.name for client in self.clients.all if not client.is_member]
             why = why or (f"{late} have had no commit acknowledged" if late else "")
             why = why or (f"{strangers} are no members" if strangers else "")
+            why = why or ("" if self.clients.acked else "no commit was ever acknowledged")
             if not why:
                 return
         raise ViolationError("Liveness", f"{end_ms - healed_ms} ms after everything was whole: {why}")
