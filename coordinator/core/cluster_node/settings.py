@@ -1,9 +1,12 @@
 """Settings of a node of a cluster, beside those about groups."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from coordinator.core.cluster.office.settings import ControllerSettings
-from coordinator.core.replica.replica import Settings
+
+if TYPE_CHECKING:
+    from coordinator.core.replica.replica import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,10 @@ class ClusterSettings:
 
     controller: ControllerSettings = field(default_factory=ControllerSettings)
 
-    def of_replicas(self, min_insync_replicas: int) -> Settings:
+    def of_replicas(self, min_insync_replicas: int) -> "Settings":
         """Return the settings of this node's replicas, in a cluster that wants so many in sync."""
+        from coordinator.core.replica.replica import Settings  # a standalone node has these settings and no replica
+
         return Settings(
             min_insync_replicas=min_insync_replicas,
             lag_ms=self.lag_ms,

@@ -31,6 +31,7 @@ from coordinator.core.events import (
     SnapshotWritten,
     Ticked,
 )
+from coordinator.core.security.principal import ANONYMOUS
 from coordinator.protocol.messages import ListGroups, PingResponse, Probe, Push, RegisterConsumer, Response
 from coordinator.protocol.parts import Subscription
 from coordinator.runtime.clock import SystemClock
@@ -161,7 +162,7 @@ def test_effects_are_performed_in_the_order_of_the_step() -> None:
         ResolveOffsets(4, (OffsetToResolve("t", 0, -2),)),
         WriteSnapshot(2, 10, 0, (b"s",)),
     ]
-    world = play(lambda *_: effects, lambda on: on.driver.connection_opened(1, "h"))
+    world = play(lambda *_: effects, lambda on: on.driver.connection_opened(1, "h", ANONYMOUS))
     assert world.done == [
         ("respond", 1, 7, PingResponse()),
         ("push", 1, Probe()),
@@ -180,7 +181,7 @@ def test_records_of_one_round_of_the_loop_reach_the_disk_as_one_batch_a_shard() 
 
     async def act(on: World) -> None:
         for connection_id in range(4):
-            on.driver.connection_opened(connection_id, "h")
+            on.driver.connection_opened(connection_id, "h", ANONYMOUS)
         await asyncio.sleep(0)
 
     world = play(lambda *_: [next(appends)], act)
@@ -192,7 +193,7 @@ def test_records_of_one_round_of_the_loop_reach_the_disk_as_one_batch_a_shard() 
 
 
 def test_records_that_were_decided_before_the_node_stops_are_written() -> None:
-    world = play(lambda *_: [Append(2, 10, 0, (b"a",))], lambda on: on.driver.connection_opened(1, "h"))
+    world = play(lambda *_: [Append(2, 10, 0, (b"a",))], lambda on: on.driver.connection_opened(1, "h", ANONYMOUS))
     assert world.done == [("append", 2, 10, 0, (b"a",))]
 
 
@@ -201,7 +202,7 @@ def test_what_the_server_tells_reaches_the_node_and_each_registration_has_an_id_
         return RegisterConsumer("g", member_id, "i", Subscription(("t",)), "c", 1, 10_000, 1000)
 
     def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         on.driver.request_received(1, 5, register(""))
         on.driver.request_received(1, 6, register("m1"))
         on.driver.request_received(1, 7, ListGroups())
@@ -305,7 +306,7 @@ def test_reports_of_the_disk_that_take_long_are_spread_over_turns_of_the_loop_in
 def test_the_node_is_woken_when_it_asked_and_the_latest_wish_counts() -> None:
     async def act(on: World) -> None:
         opened_ms = SystemClock().monotonic_ms()
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         await until(lambda: on.node.of(Ticked))
         kinds = [type(event) for event in on.node.events]
         assert opened_ms + 20 <= on.node.times_ms[kinds.index(Ticked)] < opened_ms + 5000
@@ -331,7 +332,7 @@ def test_the_first_effects_are_those_of_the_start() -> None:
 def test_a_disk_that_refuses_is_an_event_for_the_node_and_no_bug() -> None:
     async def act(on: World) -> None:
         on.refuses = True
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         assert await on.driver.run() == Stopped("the disk failed: no space", is_failure=True)
 
     def script(event: Event, now_ms: int) -> list[Effect]:
@@ -346,8 +347,8 @@ def test_a_disk_that_refuses_is_an_event_for_the_node_and_no_bug() -> None:
 
 def test_halt_stops_the_node_before_anything_after_it() -> None:
     def act(on: World) -> object:
-        on.driver.connection_opened(1, "h")
-        on.driver.connection_opened(2, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
+        on.driver.connection_opened(2, "h", ANONYMOUS)
         return run(on)
 
     async def run(on: World) -> None:
@@ -364,11 +365,11 @@ def test_a_bug_stops_the_node_and_says_where() -> None:
         raise AssertionError("an owner epoch of another shard")
 
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         stopped = await on.driver.run()
         assert stopped.is_failure
         assert "an owner epoch of another shard" in stopped.why
-        on.driver.connection_opened(2, "h")
+        on.driver.connection_opened(2, "h", ANONYMOUS)
 
     world = play(script, act)
     assert len(world.node.events) == 1
@@ -377,7 +378,7 @@ def test_a_bug_stops_the_node_and_says_where() -> None:
 
 def test_notices_become_log_lines_with_their_group_member_and_reason() -> None:
     notice = Notice("member-expired", "no message for 10000 ms", "g", "m1", (("partitions", 4), ("duration_ms", None)))
-    world = play(lambda *_: [notice], lambda on: on.driver.connection_opened(1, "h"))
+    world = play(lambda *_: [notice], lambda on: on.driver.connection_opened(1, "h", ANONYMOUS))
     assert world.log.lines == [
         {
             "level": "info",
@@ -392,7 +393,7 @@ def test_notices_become_log_lines_with_their_group_member_and_reason() -> None:
 
 def test_notice_that_a_person_should_look_at_is_a_warning() -> None:
     notice = Notice("recovering", "nothing is known here", is_warning=True)
-    world = play(lambda *_: [notice], lambda on: on.driver.connection_opened(1, "h"))
+    world = play(lambda *_: [notice], lambda on: on.driver.connection_opened(1, "h", ANONYMOUS))
     assert world.log.lines == [{"level": "warning", "event": "recovering", "why": "nothing is known here"}]
 
 
@@ -437,7 +438,7 @@ def test_a_node_that_drains_takes_nothing_new_and_still_answers_what_becomes_dur
         return [Append(2, 10, 0, (b"a",))]
 
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         on.driver.drain()
         assert on.done == [("append", 2, 10, 0, (b"a",))]
         on.driver.request_received(1, 8, ListGroups())
@@ -468,7 +469,7 @@ def test_connections_wait_while_the_disk_is_behind_and_go_on_once_it_has_caught_
     effects: list[Effect] = [Append(0, 0, 0, (bytes(MAX_PENDING_BYTES // 4 + 1),))]
 
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         assert ("hold", LARGE_INPUT_BYTES) in on.done, "as soon as it is decided"
         await until(lambda: on.pending_bytes > 0)
         effects.clear()
@@ -476,7 +477,7 @@ def test_connections_wait_while_the_disk_is_behind_and_go_on_once_it_has_caught_
         on.pending_bytes = MAX_PENDING_BYTES // 2 + 1
         await until(lambda: ("hold", 0) in on.done)
         on.pending_bytes = MAX_PENDING_BYTES // 4
-        on.driver.connection_opened(2, "h")
+        on.driver.connection_opened(2, "h", ANONYMOUS)
         assert ("release",) not in on.done
         on.pending_bytes = 0
         await until(lambda: ("release",) in on.done)

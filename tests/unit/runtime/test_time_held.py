@@ -5,6 +5,7 @@ import time
 
 from coordinator.core.effects import Append, Effect
 from coordinator.core.events import ConnectionOpened, Event, Ticked
+from coordinator.core.security.principal import ANONYMOUS
 from coordinator.runtime.clock import SystemClock
 from tests.helpers.loopback import until
 from tests.unit.runtime.test_driver import MAX_PENDING_BYTES, World, play
@@ -24,7 +25,7 @@ class Stopwatch:
 
 def test_no_time_passes_and_no_timer_is_due_while_nobody_is_read() -> None:
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         await until(lambda: ("hold", 0) in on.done)
         really_ms = Stopwatch()
         begun_ms = on.driver.clock.monotonic_ms()

@@ -20,6 +20,7 @@ from coordinator.core.log.storage import OpenedLog
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
 from coordinator.core.peers.events import ContactBegan
 from coordinator.core.replica import effects as r
+from coordinator.core.security.principal import ANONYMOUS
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.messages import PingResponse
 from coordinator.runtime.clock import SystemClock
@@ -123,7 +124,7 @@ def at_connection(*effects: Any) -> Script:
 
 
 async def a_turn(world: World) -> None:
-    world.driver.connection_opened(1, "h")
+    world.driver.connection_opened(1, "h", ANONYMOUS)
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -140,8 +141,8 @@ def test_the_node_hears_that_the_turn_is_over_before_its_records_go_to_the_disk(
         return []
 
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
-        on.driver.connection_opened(2, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
+        on.driver.connection_opened(2, "h", ANONYMOUS)
         assert on.done == []
         await a_turn(on)
 
@@ -218,7 +219,7 @@ def test_effects_of_the_cluster_reach_their_ports_in_their_order() -> None:
 
 def test_a_cluster_is_in_the_directory_before_the_node_hears_that_it_is() -> None:
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         assert on.done == [("join_cluster", "c1", 6), ("join peers", "c1")]
         assert Remembered() not in on.node.events
         await until(lambda: Remembered() in on.node.events)
@@ -235,7 +236,7 @@ def test_a_log_is_opened_and_read_on_threads_and_reported() -> None:
     effects = (r.OpenReplica(2, 4), c.ReadLog(2, 9, 3, 1, 5, 100), c.ReadSnapshot(2, 9, 3, 4, None, 0))
 
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         kinds = (i.LogOpened, i.LogRead, i.SnapshotRead)
         await until(lambda: sum(isinstance(event, kinds) for event in on.node.events) == 3)
 
@@ -263,7 +264,7 @@ def test_what_cannot_be_said_by_a_bug_costs_the_contact_alone() -> None:
 def test_a_disk_that_refuses_is_told_to_the_node() -> None:
     async def act(on: World) -> None:
         on.refuses["append_batches"] = DiskError("no space")
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         await until(lambda: any("no space" in str(getattr(event, "why", "")) for event in on.node.events))
 
     play(at_connection(r.AppendBatches(2, 4, (BATCH,))), act)
@@ -271,11 +272,11 @@ def test_a_disk_that_refuses_is_told_to_the_node() -> None:
 
 def test_a_node_that_drains_hears_its_disk_and_the_others_and_nobody_else() -> None:
     async def act(on: World) -> None:
-        on.driver.connection_opened(1, "h")
+        on.driver.connection_opened(1, "h", ANONYMOUS)
         on.driver.drain()
         assert on.done == [("append", 2, 5, 1, [b"a"])]
         on.node.events.clear()
-        on.driver.connection_opened(2, "h")
+        on.driver.connection_opened(2, "h", ANONYMOUS)
         on.driver.post(ZkSession(1, ZkState.LOST))
         on.driver.became_durable(2, 6, 4)
         on.driver.peer_event(ContactBegan(2, 0))
