@@ -173,7 +173,8 @@ class _Connection(asyncio.Protocol):
         self._send_more()
 
     def drop(self) -> None:
-        """End the connection at once."""
+        """End the connection at once; it counts no more, though the loop tells of its end in a later turn."""
+        self._server.left(self)
         self._transport.abort()
 
     # ---- a request and its answer -----------------------------------------------------------------------------------
@@ -233,7 +234,8 @@ class _Connection(asyncio.Protocol):
         self._write(h11.Response(status_code=answer.status, headers=headers, reason=HTTPStatus(answer.status).phrase))
         has_body = self._request is None or self._request.method != b"HEAD"
         self._body = iter(answer.body) if has_body else iter(())
-        self._send_more()
+        if not self._is_full:
+            self._server.loop.call_soon(self._send_more)  # not at once: a client may have sent requests by the thousand
 
     def _send_more(self) -> None:
         """Send a part of the body, and the next one in a turn of its own."""

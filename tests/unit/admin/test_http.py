@@ -172,3 +172,31 @@ def test_an_address_that_is_taken_is_refused_with_its_name() -> None:
         with pytest.raises(AdminListenError, match=f"admin.listen {host}:{port} cannot be used"):
             other.start(host, port)
         other.close()
+
+
+def test_many_requests_that_come_at_once_are_answered_one_after_the_other() -> None:
+    many = 2_000
+    request = b"HEAD /one HTTP/1.1\r\nHost: a\r\n\r\n"
+    last = b"HEAD /one HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with serving() as address, socket.create_connection(address, timeout=30) as client:
+        client.sendall(request * many + last)
+        assert all_of(client).count(b"HTTP/1.1 200") == many + 1
+
+
+def test_of_many_connections_that_come_at_once_no_more_stay_than_may() -> None:
+    with contextlib.ExitStack() as stack:
+        address = stack.enter_context(serving())
+        clients = [
+            stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(4 * PATIENT.connections)
+        ]
+        assert asked(address, "/one") == (200, "one\n"), "all of the others have been taken in before"
+        stay = 0
+        for client in clients:
+            client.setblocking(False)
+            try:
+                client.recv(1)
+            except BlockingIOError:
+                stay += 1
+            except ConnectionError:
+                pass
+        assert stay <= PATIENT.connections
