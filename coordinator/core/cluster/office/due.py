@@ -142,7 +142,9 @@ class Due:
         if entry is None:
             return NO_SUCH_SHARD
         if isinstance(wish, ElectUnclean):
-            return why_not_unclean(entry, wish.node_id, wish.leader_epoch, self._answering(wish.shard, entry))
+            last_resort = self._with_drained(wish.shard, entry, self._candidates(wish.shard, entry))
+            answering = self._answering(wish.shard, entry)
+            return why_not_unclean(entry, wish.node_id, wish.leader_epoch, answering, last_resort)
         if self.goes_back(wish.shard):
             return ""
         preferred = entry.replicas[0]
@@ -277,8 +279,11 @@ class Due:
             return begin(entry, wanted, self._changed_by)
         unclean = self._office.unclean.get(shard)
         if unclean is not None:
+            last_resort = self._with_drained(shard, entry, candidates)
             answering = self._answering(shard, entry)
-            named = elect_unclean(entry, unclean.node_id, unclean.leader_epoch, answering, self._changed_by)
+            named = elect_unclean(
+                entry, unclean.node_id, unclean.leader_epoch, answering, last_resort, self._changed_by
+            )
             if named is not None:
                 return named
         is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit

@@ -93,17 +93,19 @@ def hand_over(entry: ShardEntry, node: int, candidates: Candidates, changed_by: 
     return _next(entry, node, candidates.live[node], entry.isr, changed_by)
 
 
-def why_not_unclean(entry: ShardEntry, node: int, leader_epoch: int, candidates: Candidates) -> str:
+def why_not_unclean(
+    entry: ShardEntry, node: int, leader_epoch: int, candidates: Candidates, last_resort: Candidates
+) -> str:
     """Say why a replica that is not in sync is not to lead, though a person wants it to; empty if it may.
 
     It may where nobody else can: the shard is without a leader in the epoch that the person has seen, and no member of
-    the in-sync set may be elected.
+    the in-sync set may be elected, not even of the `last_resort`, who are late or being drained.
     """
     if entry.leader_epoch != leader_epoch:
         return f"it is in leader epoch {entry.leader_epoch} by now, and not in {leader_epoch}: look at it again"
     if entry.leader is not None:
         return f"node {entry.leader} leads it: only a shard that nobody can lead is given to one that lacks records"
-    able = next((other for other in entry.replicas if may_lead(entry, candidates, other)), None)
+    able = _first(entry, last_resort)
     if able is not None:
         return f"node {able} is in sync and about to lead it"
     if node not in entry.replicas:
@@ -116,10 +118,15 @@ def why_not_unclean(entry: ShardEntry, node: int, leader_epoch: int, candidates:
 
 
 def elect_unclean(
-    entry: ShardEntry, node: int, leader_epoch: int, candidates: Candidates, changed_by: str = ""
+    entry: ShardEntry,
+    node: int,
+    leader_epoch: int,
+    candidates: Candidates,
+    last_resort: Candidates,
+    changed_by: str = "",
 ) -> ShardEntry | None:
     """Elect the replica that a person names, alone in sync, whatever it lacks; None if that may not be."""
-    if why_not_unclean(entry, node, leader_epoch, candidates):
+    if why_not_unclean(entry, node, leader_epoch, candidates, last_resort):
         return None
     elected = _next(entry, node, candidates.live[node], (node,), changed_by)
     return msgspec.structs.replace(elected, unclean_epoch=elected.leader_epoch)

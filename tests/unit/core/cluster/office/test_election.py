@@ -102,7 +102,7 @@ def test_a_leader_leads_in_the_life_in_which_it_was_elected() -> None:
 
 def test_a_person_may_have_a_replica_lead_that_is_not_in_sync_where_nobody_else_can() -> None:
     gone = entry(None, (3,))
-    elected = elect_unclean(gone, 2, 5, those(1, 2))
+    elected = elect_unclean(gone, 2, 5, those(1, 2), those(1, 2))
     assert elected is not None
     assert (elected.leader, elected.isr, elected.leader_epoch, elected.unclean_epoch) == (2, (2,), 6, 6)
     later = elect(elected, those(1), 2)
@@ -110,17 +110,24 @@ def test_a_person_may_have_a_replica_lead_that_is_not_in_sync_where_nobody_else_
     assert (later.leader, later.unclean_epoch) == (None, 6), "each later leader is told of it"
 
 
+def why_not(entry: ShardEntry, node: int, leader_epoch: int, candidates: Candidates) -> str:
+    """Return why there is no unclean election where nobody is late or being drained."""
+    return why_not_unclean(entry, node, leader_epoch, candidates, candidates)
+
+
 def test_an_unclean_election_is_refused_where_something_else_can_be_done() -> None:
     gone = entry(None, (3,))
-    assert why_not_unclean(gone, 2, 4, those(1, 2)).startswith("it is in leader epoch 5 by now")
-    assert why_not_unclean(entry(1, (1,)), 2, 5, those(1, 2)).startswith("node 1 leads it")
-    assert why_not_unclean(gone, 2, 5, those(2, 3)) == "node 3 is in sync and about to lead it"
-    assert why_not_unclean(gone, 4, 5, those(1, 2, 4)) == "node 4 is none of its replicas, which are 1, 2, 3"
-    assert why_not_unclean(gone, 2, 5, those(1)).startswith("node 2 is not there")
-    assert why_not_unclean(gone, 2, 5, those(1, 2, eligible=(1,))).startswith("node 2 is not there")
+    assert why_not(gone, 2, 4, those(1, 2)).startswith("it is in leader epoch 5 by now")
+    assert why_not(entry(1, (1,)), 2, 5, those(1, 2)).startswith("node 1 leads it")
+    assert why_not(gone, 2, 5, those(2, 3)) == "node 3 is in sync and about to lead it"
+    late = why_not_unclean(gone, 2, 5, those(2, 3, eligible=(2,)), those(2, 3))
+    assert late == "node 3 is in sync and about to lead it"
+    assert why_not(gone, 4, 5, those(1, 2, 4)) == "node 4 is none of its replicas, which are 1, 2, 3"
+    assert why_not(gone, 2, 5, those(1)).startswith("node 2 is not there")
+    assert why_not(gone, 2, 5, those(1, 2, eligible=(1,))).startswith("node 2 is not there")
     used_up = entry(None, (3,), epoch=MOST_UNCLEAN_EPOCH)
-    assert why_not_unclean(used_up, 2, MOST_UNCLEAN_EPOCH, those(1, 2)).startswith("it is in leader epoch")
-    assert elect_unclean(used_up, 2, MOST_UNCLEAN_EPOCH, those(1, 2)) is None
+    assert why_not(used_up, 2, MOST_UNCLEAN_EPOCH, those(1, 2)).startswith("it is in leader epoch")
+    assert elect_unclean(used_up, 2, MOST_UNCLEAN_EPOCH, those(1, 2), those(1, 2)) is None
 
 
 subsets = st.frozensets(st.sampled_from((1, 2, 3, 4)))
