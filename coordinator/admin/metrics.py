@@ -67,13 +67,26 @@ class Metrics:
         self._max_partitions = max_partitions
         self._known: dict[tuple[str, str, int], _Partition] = {}
         self._values: Mapping[str, Sequence[str]] = {}
+        self._is_taking = False
 
     def page(self) -> Answer:
         """Answer with what was seen last."""
         return Answer(HTTPStatus.OK, _parts(self._values), CONTENT_TYPE)
 
     def take(self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
-        """Take in a survey, with figures of the node by their names; pauses now and then, and is shown once it ends."""
+        """Take in a survey, with figures of the node by their names; pauses now and then, and is shown once it ends.
+
+        One that comes while another is being taken in is passed over.
+        """
+        if self._is_taking:
+            return
+        self._is_taking = True
+        try:
+            yield from self._take(seen, node, wall_ms)
+        finally:
+            self._is_taking = False
+
+    def _take(self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
         lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
         lines["kcoord_build_info"].append(_line("kcoord_build_info", f'version="{escape(self._version)}"', 1))
         for name, value in node.items():

@@ -46,6 +46,19 @@ def values(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
     }
 
 
+def test_a_survey_that_comes_while_another_is_taken_in_is_passed_over() -> None:
+    one = [group(), partitions((0, 100, 100)), partitions((1, 100, 100))]
+    made = metrics(one)
+    slow = made.take([group(), partitions((0, 100, 200)), partitions((1, 100, 200))], NODE, 20_000)
+    next(slow)
+    assert list(made.take(one, NODE, 30_000)) == []
+    assert len(list(slow)) > 0
+    seen = values(made)
+    assert seen["kcoord_survey_timestamp_seconds"] == {(): 20}
+    assert seen["kcoord_group_lag_seconds"] == {("g", "t", "0"): 10, ("g", "t", "1"): 10}
+    assert len(list(made.take(one, NODE, 40_000))) > 0, "the next one is taken in"
+
+
 def test_lag_is_told_in_records_and_in_time() -> None:
     first = [group(), partitions((0, 100, 100), (1, 90, 100))]
     second = [group(), partitions((0, 150, 200), (1, 200, 200), commit_ms=15_000)]
