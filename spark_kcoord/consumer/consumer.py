@@ -12,7 +12,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
@@ -247,9 +247,11 @@ class Consumer(Looks, Shell):
         if not self._guard.is_at_home:
             return
         with self._guard.entered(hands_over=True):
-            self._reading.begin()
+            is_giving = self._is_giving(sys._getframe(1))
+            if not is_giving:
+                self._reading.begin()
             self._reading.forget()
-            self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last))
+            self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last and not is_giving))
 
     def __enter__(self) -> Self:
         """Return the consumer."""
@@ -295,14 +297,14 @@ class Consumer(Looks, Shell):
 
     def _is_giving(self, frame: FrameType | None) -> bool:
         while frame is not None:
-            if frame.f_code is _NEXT and frame.f_locals.get("self") is self:
+            if frame.f_code in _GIVING and frame.f_locals.get("self") is self:
                 return True
             frame = frame.f_back
         return False
 
 
-_NEXT = Consumer.__next__.__code__
-"""A step of an iteration, which need not be inside to give a record."""
+_GIVING: Final = (Consumer.__next__.__code__, Consumer._take.__code__)
+"""The calls that give records: a step need not be inside for that, and a poll is not any more at its very end."""
 
 
 def _or_stop(iteration: Iteration | None) -> Iteration:

@@ -81,9 +81,9 @@ class ConsumerMachine:
         self._returned: tuple[Piece, ...] = ()
         self._wanted: Mapping[TopicPartition, Wanted] = {}
         self.freed_bytes = 0
+        """The bytes of chunks that are not held any more since this was set to 0."""
         self.returned_records = 0
         """The records that earlier calls returned."""
-        """The bytes of chunks that are not held any more since this was set to 0."""
         self.changes = 0
         """Grows whenever rows that were taken and not returned may not be returned any more."""
 

@@ -345,23 +345,24 @@ def test_whatever_ends_a_poll_its_records_are_returned_by_the_next() -> None:
     assert rig.member.noted == []
 
 
-def _signalled(rig: Rig, owner: Any, name: str) -> None:
-    """Have a signal come at the end of a function: its handler commits, as one of SIGTERM may, and ends the program."""
+def _signalled(rig: Rig, owner: Any, name: str, handler: Callable[[], Any] | None = None) -> None:
+    """Have a signal come at the end of a function: its handler does what one of SIGTERM may, then ends the program."""
     before = getattr(owner, name)
 
     def then_a_signal(*given: Any) -> Any:
         found = before(*given)
         setattr(owner, name, before)
-        rig.commit()
+        (handler or rig.commit)()
         rig.assignment()
         raise SystemExit(found)
 
     setattr(owner, name, then_a_signal)
 
 
-def test_a_signal_handler_commits_nothing_of_the_poll_that_it_ends() -> None:
+@pytest.mark.parametrize("step", ["mark_returned", "leave"])
+def test_a_signal_handler_commits_nothing_of_the_poll_that_it_ends(step: str) -> None:
     rig = Rig(max_poll_records=4, enable_auto_commit=False)
-    _signalled(rig, rig._flows.machine, "mark_returned")
+    _signalled(rig, rig._guard if step == "leave" else rig._flows.machine, step)
     with pytest.raises(SystemExit):
         rig.poll()
     assert rig.member.committed == []
@@ -377,6 +378,17 @@ def test_a_signal_handler_commits_nothing_of_the_record_that_an_iteration_is_abo
         next(rig)
     assert [one.offset for offsets in rig.member.committed for one in offsets] == []
     assert next(rig).offset == len(given)
+
+
+@pytest.mark.parametrize("step", ["leave", "at_once"])
+def test_a_signal_handler_that_closes_does_not_count_the_record_that_an_iteration_is_about_to_give(step: str) -> None:
+    rig = Rig()
+    if step == "at_once":
+        next(rig)
+    _signalled(rig, rig._guard if step == "leave" else rig._reading, step, rig.close)
+    with pytest.raises(SystemExit):
+        next(rig)
+    assert rig.member.left_with == [final(0, None)]
 
 
 def test_an_interrupt_while_it_waits_loses_nothing() -> None:
