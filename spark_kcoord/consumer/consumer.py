@@ -248,10 +248,12 @@ class Consumer(Looks, Shell):
             return
         with self._guard.entered(hands_over=True):
             is_giving = self._is_giving(sys._getframe(1))
-            if not is_giving:
+            if is_giving:
+                counts_last, autocommit = False, None if autocommit else autocommit
+            else:
                 self._reading.begin()
             self._reading.forget()
-            self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last and not is_giving))
+            self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last))
 
     def __enter__(self) -> Self:
         """Return the consumer."""

@@ -391,6 +391,15 @@ def test_a_signal_handler_that_closes_does_not_count_the_record_that_an_iteratio
     assert rig.member.left_with == [final(0, None)]
 
 
+def test_a_signal_handler_that_closes_and_commits_all_does_not_count_the_poll_that_it_ends() -> None:
+    rig = Rig(max_poll_records=4)
+    rig.poll()
+    _signalled(rig, rig._guard, "leave", lambda: rig.close(autocommit=True))
+    with pytest.raises(SystemExit):
+        rig.poll()
+    assert rig.member.left_with == [final(0, 4)]
+
+
 def test_an_interrupt_while_it_waits_loses_nothing() -> None:
     rig = Rig({("t", 0): 0})
     rig.while_waiting = [rig.interrupt]
