@@ -9,6 +9,7 @@ from coordinator.core.groups.hard.tables.committed_table import OFFSET_BYTES, by
 from coordinator.core.groups.membership import registration as membership
 from coordinator.core.groups.membership.registration import Membership
 from coordinator.core.groups.offsets import committed_offsets
+from coordinator.core.security.principal import ANONYMOUS
 from coordinator.protocol.errors import ErrorCode
 
 Patches = list[tuple[Any, str, Any]]
@@ -19,7 +20,7 @@ def refusal_leaves_half() -> Patches:
 
     def refuse_too_late(self: Membership, registration: Any, error: ErrorCode, why: str) -> None:
         if error is ErrorCode.STATE_LIMIT_REACHED:
-            topics = self.topics.standing_for(registration.request.subscription, None)
+            topics = self.topics.standing_for(registration.request.subscription, None, ANONYMOUS)
             self._settle_group(registration, topics, "")
         refuse(self, registration, error, why)
 
