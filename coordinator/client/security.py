@@ -1,4 +1,4 @@
-"""The settings by which a client of a coordinator speaks: with TLS or without, and as whom it logs in.
+"""The settings by which a client of a coordinator speaks: with TLS or without, and the certificate that it shows.
 
 One module for all clients: members, Spark driver, consumers, jobs, command line. Each setting has a name of the form
 `kcoord.ssl.ca.location` and an environment variable of the form KCOORD_SSL_CA_LOCATION, which counts where the name is
@@ -122,7 +122,7 @@ class _Naming:
 
 
 PLAINTEXT: Final = ClientSecurity()
-"""Neither TLS nor a log-in."""
+"""No TLS."""
 
 
 def security_of_options(given: Mapping[str, str], environment: Mapping[str, str] | None = None) -> ClientSecurity:

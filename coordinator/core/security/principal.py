@@ -1,7 +1,7 @@
 """The principal that a connection acts for, and how the subject of a certificate becomes one.
 
-A principal is known once its connection has logged in, and never changes on that connection. Nothing here knows how
-somebody logs in, nor what a principal may do.
+A principal is known once TLS is spoken on its connection, and never changes on that connection. Nothing here knows
+of TLS, nor what a principal may do.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Principal:
 
 
 ANONYMOUS: Final = Principal("ANONYMOUS")
-"""The principal of a connection that is not asked to log in."""
+"""The principal of a connection on which no certificate was shown."""
 
 
 def why_bad_name(name: str) -> str | None:

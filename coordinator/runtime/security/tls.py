@@ -63,8 +63,10 @@ def _password(settings: TlsSettings) -> str | None:
     if not settings.key_password_file:
         return None
     path = Path(settings.key_password_file)
-    _must_be_readable("tls.key_password_file", path)
-    return path.read_text(errors="replace").rstrip("\r\n")
+    try:
+        return path.read_text(errors="replace").rstrip("\r\n")
+    except OSError as error:
+        raise FileError(f"tls.key_password_file {path} cannot be read: {error.strerror}") from None
 
 
 def _must_be_readable(name: str, path: Path) -> None:

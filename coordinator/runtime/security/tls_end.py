@@ -34,6 +34,9 @@ class Served(Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what the peer said."""
 
+    def eof_received(self) -> None:
+        """Take note that the peer says nothing more, and that the connection is being closed."""
+
     def pause_writing(self) -> None:
         """Take note that the peer does not keep up."""
 
@@ -95,6 +98,10 @@ class TlsEnd(asyncio.Protocol):
     def resume_writing(self) -> None:
         """Tell the protocol."""
         self._served.resume_writing()
+
+    def eof_received(self) -> None:
+        """Tell the protocol; the connection is closed."""
+        self._served.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell the protocol."""
@@ -163,6 +170,7 @@ class TlsEnd(asyncio.Protocol):
             except ssl.SSLZeroReturnError:
                 piece = b""
             if not piece:
+                self._served.eof_received()
                 self._open_transport.close()
                 break
             pieces.append(piece)
@@ -183,7 +191,7 @@ class TlsEnd(asyncio.Protocol):
         self._open_transport.close()
 
 
-_ADVICE: Final = "its kcoord.security.protocol has to be SSL or SASL_SSL"
+_ADVICE: Final = "its kcoord.security.protocol has to be SSL"
 
 
 class _TlsTransport(asyncio.Transport):
@@ -231,8 +239,8 @@ def _subject_of(certificate: Any) -> str:
     """Return the subject as Kafka writes it, the most particular name first: `CN=alice,O=Example`."""
     if not certificate:
         return ""
-    names = [name for part in certificate.get("subject", ()) for name in part]
-    return ",".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in reversed(names))
+    parts = reversed(certificate.get("subject", ()))
+    return ",".join("+".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in part) for part in parts)
 
 
 _SHORT: Final = {
@@ -249,8 +257,8 @@ _SHORT: Final = {
 
 
 def _escaped(value: str) -> str:
-    """Return a value with a backslash before what would end it, as RFC 2253 has it."""
-    escaped = "".join("\\" + letter if letter in ',+"\\<>;' else letter for letter in value)
-    if escaped[:1] in (" ", "#"):
+    """Return a value with a backslash before what would end it or look like another name, as Java writes it."""
+    escaped = "".join("\\" + letter if letter in ',=+"\\<>;#' else letter for letter in value)
+    if escaped.startswith(" "):
         escaped = "\\" + escaped
     return escaped[:-1] + "\\ " if escaped.endswith(" ") and len(escaped) > 1 else escaped

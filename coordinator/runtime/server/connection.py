@@ -76,6 +76,7 @@ class Connection(asyncio.Protocol):
         self._why = self._why or why
         if not self.session.is_closed:
             self.session.close()
+        self._server.await_close(self)
 
     def _refuse_to_log_in(self, why: str) -> None:
         self._server.log.warning("log-in-refused", why=why, host=self.host)
@@ -112,6 +113,10 @@ class Connection(asyncio.Protocol):
         else:
             server.frame_finished(self)
         server.flush()
+
+    def eof_received(self) -> None:
+        """Expect that the peer takes its last bytes in time; asyncio closes the connection once it has."""
+        self._server.await_close(self)
 
     def pause_writing(self) -> None:
         """Take note that the peer does not keep up."""

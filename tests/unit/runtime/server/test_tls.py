@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -11,11 +12,13 @@ import pytest
 from coordinator.client.connection import Connection, NodeError
 from coordinator.client.security import ClientSecurity
 from coordinator.config import ConfigError, ServerSettings, TlsSettings, load_settings
-from coordinator.core.security.principal import ANONYMOUS, Principal, parse_subject_rules
+from coordinator.core.security.principal import ANONYMOUS, Principal, parse_subject_rules, principal_of_subject
 from coordinator.protocol.messages import ListGroups, ListGroupsResponse, Ping, PingResponse
 from coordinator.protocol.parts import GroupSummary
+from coordinator.protocol.session import Role, Session
 from coordinator.runtime.security.reread import Reread
 from coordinator.runtime.security.tls import tls_of_members
+from coordinator.runtime.security.tls_end import _subject_of
 from coordinator.runtime.server.port import Server
 from tests.helpers.certificates import Authority, Pair, long_ago
 from tests.helpers.event_loops import run
@@ -274,3 +277,47 @@ def test_files_that_cannot_be_used_are_named_at_the_start(authority: Authority, 
         with pytest.raises(ConfigError) as raised:
             tls_of_members(settings, RememberedLog().logger)
         assert expected in str(raised.value)
+
+
+def test_a_value_of_a_subject_cannot_pose_as_another_name_of_it() -> None:
+    subject = _subject_of({"subject": ((("organizationName", "Ex"),), (("commonName", "mallory,OU=Admin"),))})
+    assert subject == r"CN=mallory\,OU\=Admin,O=Ex"
+    assert principal_of_subject(subject, parse_subject_rules("RULE:^CN=.*,OU=Admin,.*$/admin/")) is None
+    assert _subject_of({"subject": ((("commonName", "a"), ("userId", "b")),)}) == "CN=a+UID=b"
+
+
+@pytest.mark.parametrize("end", [b"\x17\x03\x03\x00\x20" + b"x" * 32, b""], ids=["breaks TLS", "says nothing more"])
+def test_a_peer_that_reads_nothing_and_ends_its_side_is_gone_after_the_close_time_out(
+    authority: Authority, end: bytes
+) -> None:
+    def never_reads(address: tuple[str, int]) -> socket.socket:
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        raw.connect(address)
+        speaking = ssl.create_default_context(cafile=str(authority.trusted)).wrap_socket(
+            raw, server_hostname="localhost"
+        )
+        session = Session(Role.MEMBER)
+        speaking.sendall(session.send_hello())
+        list(session.receive_bytes(speaking.recv(65536)))
+        for _ in range(30):
+            speaking.sendall(session.send_request(ListGroups())[1])
+        return socket.socket(fileno=speaking.detach())
+
+    async def act(on: Scene) -> None:
+        peer = await asyncio.to_thread(never_reads, on.address)
+        with contextlib.closing(peer):
+            await until(lambda: sum(kind == "request" for kind, *_ in on.listener.told) == 30)
+            if end:
+                peer.sendall(end)
+            else:
+                peer.shutdown(socket.SHUT_WR)
+
+            def is_gone() -> bool:
+                on.clock.now_ms += 1_000
+                on.server.check_deadlines(on.clock.now_ms)
+                return on.server.connections == 0
+
+            await until(is_gone)
+
+    play(act, settings_of(authority.pair()))
