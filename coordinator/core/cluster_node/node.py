@@ -457,10 +457,8 @@ class ClusterNode:
         for shard in sorted(replication.led):
             self._see_isr(replication, shard, image)
         if is_certain:
-            lives = {node: live.value for node, live in image.live.items() if live.owner}
-            draining = frozenset(node for node, live in lives.items() if live.state is NodeState.DRAINING)
-            if draining != replication.draining:
-                replication.drain(draining)
+            lives = ((node, live.value.state) for node, live in image.live.items() if live.owner)
+            replication.drain(frozenset(node for node, state in lives if state is NodeState.DRAINING))
             self._connect(image)
         self._out += replication.coordinator.know(
             neighbours(self._address, image, self._leaders, self._lives.keys()), self._now_ms

@@ -1,0 +1,100 @@
+"""Each reason for which a shard is changed is found by itself, where every other shard is as it should be."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec.structs
+import pytest
+
+from coordinator.core.cluster.events import StepDown, StepDownReason
+from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.office.due import Due, Office
+from coordinator.core.cluster.office.index import index_of
+from coordinator.core.cluster.office.settings import ControllerSettings
+from coordinator.core.cluster.office.telling import Mailbox, Outbox
+from coordinator.core.cluster.znodes import Bucket, Cluster, KnownNode, LiveNode, NodeState, ShardEntry, Versioned
+
+CLUSTER = Cluster(cluster_id="c", shards=6, buckets=2, replication_factor=3, min_insync_replicas=1)
+WELL = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2, 3), replicas=(1, 2, 3))
+LED_BY_2 = msgspec.structs.replace(WELL, leader=2, replicas=(2, 1, 3))
+SHARD = 3
+NOTHING: Mapping[str, Any] = {}
+
+
+def changed(entry: ShardEntry, states: Mapping[int, NodeState] | None = None, **office: Any) -> dict[int, ShardEntry]:
+    """Return what is due of six shards, of which one has this entry and the others are led well by node 1."""
+    known = Versioned(KnownNode(directory_id="d", starts=1), 0)
+    live = {
+        node: Versioned(
+            LiveNode(
+                node_epoch=0,
+                directory_id="d",
+                addresses={},
+                rack="r",
+                release="1",
+                state=(states or {}).get(node, NodeState.READY),
+            ),
+            0,
+            owner=node,
+        )
+        for node in (1, 2, 3)
+    }
+    buckets = {
+        bucket: Versioned(Bucket(shards={each: entry if each == SHARD else WELL for each in range(bucket, 6, 2)}), 0)
+        for bucket in range(2)
+    }
+    image = Image(cluster=Versioned(CLUSTER, 0), known=dict.fromkeys((1, 2, 3), known), live=live, buckets=buckets)
+    held = Office(**{"controller_epoch": 1, "epoch_version": 1, "since_ms": 0, "balance_due_ms": 99_000, **office})
+    due = Due(index_of(image), held, ControllerSettings(), frozenset(), "c", 90_000)
+    return {
+        shard: entry
+        for change in due.changes(CLUSTER)
+        for shard, entry in change.value.shards.items()
+        if entry != buckets[shard % 2].value.shards[shard]
+    }
+
+
+def test_where_all_is_well_nothing_is_due() -> None:
+    assert changed(WELL) == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "states", "office"),
+    [
+        pytest.param(
+            msgspec.structs.replace(WELL, leader=None, leader_node_epoch=None), {}, NOTHING, id="nobody-leads"
+        ),
+        pytest.param(msgspec.structs.replace(WELL, leader_node_epoch=7), {}, NOTHING, id="a-former-life-leads"),
+        pytest.param(LED_BY_2, {2: NodeState.DRAINING}, NOTHING, id="the-leader-drains"),
+        pytest.param(
+            LED_BY_2,
+            {},
+            {"late": frozenset({(2, 0)}), "outbox": Outbox(1, 1, {2: Mailbox(0)})},
+            id="the-leader-does-not-answer",
+        ),
+        pytest.param(
+            msgspec.structs.replace(WELL, removing=(3,), replicas=(1, 2, 3)), {}, NOTHING, id="a-reassignment-can-end"
+        ),
+        pytest.param(WELL, {}, {"wanted": {SHARD: (1, 2)}}, id="other-replicas-are-wanted"),
+        pytest.param(
+            msgspec.structs.replace(WELL, leader=2), {}, {"given_back": frozenset({SHARD})}, id="it-is-given-back"
+        ),
+        pytest.param(
+            WELL,
+            {},
+            {"stepped_down": {SHARD: StepDown(SHARD, 4, StepDownReason.STALLED, 1, 0)}},
+            id="its-leader-steps-down",
+        ),
+        pytest.param(WELL, {}, {"unfit": frozenset({(SHARD, 1, 0)})}, id="its-leader-cannot-load-it"),
+        pytest.param(
+            msgspec.structs.replace(WELL, leader=2),
+            {},
+            {"balance_due_ms": 90_000, "in_sync_since_ms": {SHARD: 0}},
+            id="its-preferred-replica-has-been-in-sync-for-long",
+        ),
+    ],
+)
+def test_one_shard_that_is_to_be_changed_is_found_among_others(
+    entry: ShardEntry, states: Mapping[int, NodeState], office: Mapping[str, Any]
+) -> None:
+    assert list(changed(entry, states, **office)) == [SHARD]
