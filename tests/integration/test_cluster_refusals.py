@@ -116,8 +116,8 @@ def test_a_cluster_that_was_made_otherwise_than_is_set_is_joined_and_the_setting
 ) -> None:
     node = start(2, "cluster.shards=7")
     node.wait_until_it_serves()
-    assert "cluster.shards is set to 7, but cluster" in node.said
-    assert "was made with 50, and that counts" in node.said
+    node.wait_until_it_says("cluster.shards is set to 7, but cluster")
+    node.wait_until_it_says("was made with 50, and that counts")
 
 
 def test_garbage_where_the_cluster_is_ends_a_node_that_is_to_join(
