@@ -157,7 +157,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        async with files_watched(settings, signals, tls, rules):
+        async with files_watched(settings, signals, log, tls, rules):
             return await _run(settings, driver, node, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error

@@ -87,10 +87,12 @@ async def let_members_in(server: Server, log: FilteringBoundLogger) -> None:
 
 
 @contextlib.asynccontextmanager
-async def files_watched(settings: Settings, signals: Signals, *files: Reread[Any] | None) -> AsyncIterator[None]:
+async def files_watched(
+    settings: Settings, signals: Signals, log: FilteringBoundLogger, *files: Reread[Any] | None
+) -> AsyncIterator[None]:
     """Within the block, read certificates and the like anew when they change, and when SIGHUP comes."""
     watched = [each for each in files if each is not None]
-    watch = Watch(watched, settings.tls.look_ms)
+    watch = Watch(watched, settings.tls.look_ms, log)
     watch.start()
     signals.look_at_files(watch.look_now if watched else None)
     try:

@@ -108,7 +108,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         kafka = KafkaPort(settings.kafka, driver.post, log)
         driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
-        async with files_watched(settings, signals, tls, rules):
+        async with files_watched(settings, signals, log, tls, rules):
             return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error

@@ -6,6 +6,8 @@ Knows nothing of what the files hold.
 
 import asyncio
 import contextlib
+import os
+import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -21,6 +23,24 @@ Look = tuple[int, int, int] | None
 
 class FileError(Exception):
     """A file that cannot be used; the text names it, and the line where that is known, and shows no secret."""
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """Return the first `most_bytes` of a file; raises FileError.
+
+    A pipe, a device or a directory is refused before it is read, for a pipe may never say anything.
+    """
+    try:
+        with open(path, "rb", opener=_open_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise FileError(f"{path} cannot be read: it is not a regular file")
+            return file.read(most_bytes)
+    except OSError as error:
+        raise FileError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 class Reread(Generic[T]):
@@ -71,8 +91,9 @@ def _look_at(path: Path) -> Look:
 class Watch:
     """Looks at values in turn, every `look_ms` and when it is told to, without keeping the event loop."""
 
-    def __init__(self, rereads: Iterable[Reread[object]], look_ms: int) -> None:
+    def __init__(self, rereads: Iterable[Reread[object]], look_ms: int, log: FilteringBoundLogger) -> None:
         self._rereads = tuple(rereads)
+        self._log = log
         self._look_s = look_ms / 1000
         self._told = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -104,4 +125,7 @@ class Watch:
             is_told = self._told.is_set()
             self._told.clear()
             for reread in self._rereads:
-                await asyncio.to_thread(reread.look, in_any_case=is_told)
+                try:
+                    await asyncio.to_thread(reread.look, in_any_case=is_told)
+                except Exception:  # noqa: BLE001 - a mistake of ours; files are looked at on, or none is read anew
+                    self._log.critical("bug", why="changed files could not be read anew", exc_info=True)

@@ -13,18 +13,14 @@ from coordinator.core.events import RulesChanged
 from coordinator.core.security.acl import Acl
 from coordinator.core.security.acl_file import MOST_BYTES, RulesError, parse_rules
 from coordinator.core.security.principal import Principal
-from coordinator.runtime.security.reread import FileError, Reread
+from coordinator.runtime.security.reread import FileError, Reread, read_file
 
 
 def read_rules(settings: AuthorizationSettings) -> Acl:
     """Return the rules that the settings name, with the superusers; raises FileError, which names the line."""
     path = Path(settings.rules_file)
     try:
-        with path.open("rb") as file:
-            text = file.read(MOST_BYTES + 1).decode()
-        rules = parse_rules(text)
-    except OSError as error:
-        raise FileError(f"{path}: cannot be read: {error.strerror}") from error
+        rules = parse_rules(read_file(path, MOST_BYTES + 1).decode())
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from error
     except RulesError as error:

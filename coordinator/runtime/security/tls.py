@@ -11,8 +11,10 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import TlsSettings
-from coordinator.runtime.security.reread import FileError, Reread
+from coordinator.runtime.security.reread import FileError, Reread, read_file
 
+# OpenSSL takes passwords of 1,024 bytes; certificates are looked at here only as far as that they can be read.
+_MOST_BYTES: Final = 4096
 _VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _ASKED_FOR: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 
@@ -37,7 +39,7 @@ def _context(settings: TlsSettings, protocol: int) -> ssl.SSLContext:
     context.options |= ssl.OP_NO_RENEGOTIATION
     certificate, key = Path(settings.certificate), Path(settings.key or settings.certificate)
     for name, path in (("tls.certificate", certificate), ("tls.key", key)):
-        _must_be_readable(name, path)
+        _read(name, path)
     password = _password(settings)
     try:
         # Without a password OpenSSL would ask for one at the terminal.
@@ -46,7 +48,7 @@ def _context(settings: TlsSettings, protocol: int) -> ssl.SSLContext:
         raise FileError(f"tls.certificate {certificate} and tls.key {key} cannot be used: {_why(error)}") from None
     if settings.trusted_certificates:
         trusted = Path(settings.trusted_certificates)
-        _must_be_readable("tls.trusted_certificates", trusted)
+        _read("tls.trusted_certificates", trusted)
         try:
             context.load_verify_locations(cafile=trusted)
         except (ssl.SSLError, OSError, ValueError) as error:
@@ -62,18 +64,14 @@ def _paths(settings: TlsSettings) -> list[Path]:
 def _password(settings: TlsSettings) -> str | None:
     if not settings.key_password_file:
         return None
-    path = Path(settings.key_password_file)
-    try:
-        return path.read_text(errors="replace").rstrip("\r\n")
-    except OSError as error:
-        raise FileError(f"tls.key_password_file {path} cannot be read: {error.strerror}") from None
+    return _read("tls.key_password_file", Path(settings.key_password_file)).decode(errors="replace").rstrip("\r\n")
 
 
-def _must_be_readable(name: str, path: Path) -> None:
+def _read(name: str, path: Path) -> bytes:
     try:
-        path.open("rb").close()
-    except OSError as error:
-        raise FileError(f"{name} {path} cannot be read: {error.strerror}") from None
+        return read_file(path, _MOST_BYTES)
+    except FileError as error:
+        raise FileError(f"{name} {error}") from None
 
 
 def _why(error: Exception) -> str:
