@@ -82,6 +82,8 @@ class Consumer(MemberProcess):
         super().__init__(world, host, name)
         self.machine = ConsumerMachine(auto_commit=settings.auto_commit, starts_over=True)
         self._max_records = world.dice.choice((40, 1_000))
+        self._has_arrived = False
+        """True when a seek found its place: that is committed though nothing was returned."""
         self._returned: list[tuple[OwnedLog, int, int]] = []
         self._is_reporting = False
         # Of its own, so that what users do leaves the dice of everything else as they are.
@@ -113,7 +115,8 @@ class Consumer(MemberProcess):
         if self.member.failure is not None:
             self._fail(self.member.failure)
             return
-        if not self.settings.auto_commit and self._returned:
+        if not self.settings.auto_commit and (self._returned or self._has_arrived):
+            self._has_arrived = False
             self._work_on_what_was_returned()
             self.machine.settle()
             if self._does(DOES_NOT_WAIT):
@@ -197,6 +200,7 @@ class Consumer(MemberProcess):
             held = self.machine.held(one.key)
             if isinstance(one, Resolved) and held is not None:
                 self._note_seek(held, one.position)
+                self._has_arrived = True
         self.machine.receive(fetched)
 
     def _let_go(self) -> None:

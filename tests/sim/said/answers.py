@@ -46,6 +46,10 @@ REFUSED_TO_OTHERS = frozenset({ErrorCode.FENCED_OWNER_EPOCH, ErrorCode.CLAIM_CLO
 def check_answer(said: Said, connection_id: int, correlation_id: int, response: Response) -> None:
     """Check an answer that leaves the node."""
     asked = said.life.asked.pop((connection_id, correlation_id))
+    if asked.member is None:
+        # Sent behind a registration that was not answered yet: it is asked by whom that made of the connection.
+        removed, _ = said.life.removed.get(connection_id, (None, 0))
+        asked = replace(asked, member=said.life.bound.get(connection_id, removed))
     shard = asked.shard
     must_be_declared(asked.request, response)
     count_refusals(said.coverage, response)

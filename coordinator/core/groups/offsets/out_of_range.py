@@ -180,13 +180,14 @@ class Reports:
 
     def _is_proven(self, group: GroupState, one: LostPosition, committed: int | None, end: int) -> bool:
         """True when an earlier answer too said that the partition ends before these offsets, or none is behind it."""
-        if max(one.position or 0, committed or 0) <= end:
+        behind = tuple(offset if offset is not None and offset > end else None for offset in (one.position, committed))
+        if behind == (None, None):
             return True
         soft, now_ms, partition = self._desk.soft_of(group.group_id), self._desk.now_ms, _partition(one)
         before = soft.beyond_end.get(partition)
         is_over = before is not None and now_ms - before.at_ms > ANSWER_AGE_MS
-        if before is None or is_over or before[:2] != (one.position, committed):
-            soft.beyond_end[partition] = BeyondEnd(one.position, committed, now_ms)
+        if before is None or is_over or before[:2] != behind:
+            soft.beyond_end[partition] = BeyondEnd(*behind, now_ms)
             return False
         return now_ms - before.at_ms >= END_AGE_MS
 

@@ -182,6 +182,21 @@ def test_position_of_the_owner_counts_as_well_as_the_offset_of_the_group() -> No
     assert (world.committed(), world.owners(), m1.is_complete) == ({T0: 50}, {T0: "m1"}, True)
 
 
+def test_that_a_position_is_behind_the_end_says_nothing_about_the_offset_of_the_group() -> None:
+    world, m1 = owner("earliest")
+    world.kafka.begins[T0], world.kafka.ends[T0] = 0, 55
+    unchanged(world, m1, report(m1, position=60))
+    world.advance(2_000)
+    world.kafka.ends[T0] = 49  # as a broker knows it that has just lost its leadership
+    unchanged(world, m1, report(m1, position=60))
+    world.advance(2_000)
+    world.kafka.ends[T0] = 55
+    unchanged(world, m1, report(m1, position=60))
+    world.advance(2_000)
+    assert report(m1, position=60).committed == 50
+    assert (world.committed(), world.owners()) == ({T0: 50}, {T0: "m1"})
+
+
 def late_answers(world: NodeWorld, member: Member, meanwhile: Callable[[], None]) -> PartitionResult | None:
     """Report, let something happen before Kafka's two answers come, and return the result if there is one."""
     world.kafka.is_late = True
