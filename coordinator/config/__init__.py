@@ -3,6 +3,7 @@
 Knows nothing of what the settings do.
 """
 
+from coordinator.config.audit import AuditSettings
 from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import ClusterSection, PeersSettings, ReplicaSettings, ZooKeeperSection
 from coordinator.config.load import load_settings
@@ -25,6 +26,7 @@ from coordinator.config.security import AuthenticationSettings, TlsSettings
 __all__ = [
     "AuthenticationSettings",
     "ENVIRONMENT_PREFIX",
+    "AuditSettings",
     "AuthorizationSettings",
     "ClusterSection",
     "ConfigError",

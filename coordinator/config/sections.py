@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from coordinator.config.admin import AdminSettings
+from coordinator.config.audit import AuditSettings
 from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import (
     ClusterSection,
@@ -414,6 +415,7 @@ class Settings(BaseSettings):
     authorization: AuthorizationSettings = Field(default_factory=AuthorizationSettings)
     tls: TlsSettings = Field(default_factory=TlsSettings)
     authentication: AuthenticationSettings = Field(default_factory=AuthenticationSettings)
+    audit: AuditSettings = Field(default_factory=AuditSettings)
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:

@@ -4,7 +4,8 @@ The order of one step's effects is the order in which they are performed. Persis
 only once the records it depends on are durable, so whoever performs effects needs no rule but the order.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -135,6 +136,31 @@ class BugMet:
 
 
 @dataclass(frozen=True, slots=True)
+class Audited:
+    """Put a line into the audit log, before the answer that it is about is given; the answer does not wait for it.
+
+    `outcome` is done, dry-run, refused, or unanswered where the connection was closed first. `before` and `after` are
+    of what was asked for alone; `refused` has the code of each part of it that was not done. `who` is what whoever
+    asked called itself, `principal` who it is known to be.
+    """
+
+    wall_ms: int
+    principal: str
+    address: str
+    verb: str
+    outcome: str
+    request_id: str
+    group_id: str | None = None
+    who: str = ""
+    why: str = ""
+    error: str = ""
+    message: str = ""
+    before: Mapping[str, str | int | None] = field(default_factory=dict)
+    after: Mapping[str, str | int | None] = field(default_factory=dict)
+    refused: Mapping[str, str | int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Halt:
     """Safety cannot be shown: stop the process, saying why; nothing that was parked is ever sent."""
 
@@ -153,5 +179,6 @@ Effect: TypeAlias = (
     | Notice
     | LoadShard
     | BugMet
+    | Audited
     | Halt
 )

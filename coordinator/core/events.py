@@ -282,6 +282,18 @@ class RulesChanged:
     acl: Acl
 
 
+@dataclass(frozen=True, slots=True)
+class AuditLogFailed:
+    """Lines of the audit log cannot be written, so that nothing more is to be changed by anybody's word."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLogWorks:
+    """All lines of the audit log are written again."""
+
+
 Event: TypeAlias = (
     ConnectionOpened
     | ConnectionClosed

@@ -22,6 +22,7 @@ from structlog.typing import FilteringBoundLogger
 
 from coordinator.core.effects import (
     Append,
+    Audited,
     BugMet,
     CloseConnection,
     Effect,
@@ -166,8 +167,17 @@ class Driver:
         self._wake: asyncio.TimerHandle | None = None
         self._stopped: asyncio.Future[Stopped] = loop.create_future()
 
-    def connect(self, node: NodeMachine, *, disk: DiskPort, kafka: KafkaReader, sender: Sender) -> None:
-        """Say whom to drive and through what."""
+    def connect(
+        self,
+        node: NodeMachine,
+        *,
+        disk: DiskPort,
+        kafka: KafkaReader,
+        sender: Sender,
+        audit: Callable[[Audited], None] | None = None,
+    ) -> None:
+        """Say whom to drive and through what; a node that keeps an audit log has lines for `audit`."""
+        self._audit = audit
         self._node = node
         self._disk = disk
         self._kafka = kafka
@@ -384,6 +394,9 @@ class Driver:
             case LoadShard(shard, leader_epoch, after_ms):
                 self._write()
                 self._reader.read(shard, leader_epoch, after_ms, partial(self._recover, shard))
+            case Audited():
+                assert self._audit is not None, "only an auditor has lines"
+                self._audit(effect)
             case BugMet():
                 self._log.critical("bug", why=effect.why, exc_info=effect.error)
             case Halt(why):

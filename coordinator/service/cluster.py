@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import PeersSettings, Settings
+from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.cluster.events import StateWanted
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.znodes import Cluster, LogEnd, NodeState, bucket_count
@@ -51,6 +52,7 @@ from coordinator.runtime.zookeeper.session import ZooKeeperSettings
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
+    audit_log_of,
     bind,
     drain,
     files_watched,
@@ -154,11 +156,13 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
             log,
         )
         ports = _Ports(server, disk, kafka, peers, zookeeper)
-        driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        async with files_watched(settings, signals, log, tls, rules):
-            return await _run(settings, driver, node, ports, told, log, admin)
+        with audit_log_of(settings, driver.post, log) as audit:
+            machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
+            driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
+            async with files_watched(settings, signals, log, tls, rules):
+                return await _run(settings, driver, node, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
     finally:

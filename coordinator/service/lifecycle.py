@@ -19,6 +19,7 @@ from coordinator.protocol.text.addresses import Address, format_address, parse_a
 from coordinator.runtime.disk.log_disk import LogDisk
 from coordinator.runtime.driver import TICK_MS
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.security.audit_log import AuditLog
 from coordinator.runtime.security.reread import Reread, Watch
 from coordinator.runtime.server.port import ListenError, Server
 
@@ -76,6 +77,21 @@ def admin_of(settings: Settings, log: FilteringBoundLogger) -> "Iterator[Admin |
         yield admin
     finally:
         admin.close()
+
+
+@contextlib.contextmanager
+def audit_log_of(
+    settings: Settings, post: Callable[[Any], None], log: FilteringBoundLogger
+) -> Iterator[AuditLog | None]:
+    """Keep an audit log within the block, if that is wanted; raises StorageError."""
+    if not settings.audit.file:
+        yield None
+        return
+    audit = AuditLog(settings.audit, settings.node.id, post, log)
+    try:
+        yield audit
+    finally:
+        audit.close()
 
 
 async def let_members_in(server: Server, log: FilteringBoundLogger) -> None:

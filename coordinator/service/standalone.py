@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import Settings
+from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.groups.hard.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import LogSink, RecoveredShard
@@ -38,6 +39,7 @@ from coordinator.runtime.server.port import Server
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
+    audit_log_of,
     bind,
     drain,
     files_watched,
@@ -106,10 +108,12 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         if why_far is not None:
             log.warning(clock_watch.KIND, why=why_far)
         kafka = KafkaPort(settings.kafka, driver.post, log)
-        driver.connect(node, disk=disk, kafka=kafka, sender=server)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
-        async with files_watched(settings, signals, log, tls, rules):
-            return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
+        with audit_log_of(settings, driver.post, log) as audit:
+            machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
+            driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
+            async with files_watched(settings, signals, log, tls, rules):
+                return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:

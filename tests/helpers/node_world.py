@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.effects import (
     Append,
+    Audited,
     BugMet,
     CloseConnection,
     Effect,
@@ -89,8 +91,11 @@ class NodeWorld:
         shards: int = 2,
         is_durable_at_once: bool = True,
         authorizer: Authorizer | None = None,
+        has_audit_log: bool = False,
     ) -> None:
         self.authorizer = authorizer
+        self.has_audit_log = has_audit_log
+        self.audited: list[Audited] = []
         self.limits = limits or Limits()
         self.shards = shards
         self.is_durable_at_once = is_durable_at_once
@@ -137,8 +142,9 @@ class NodeWorld:
 
     def _start_node(self) -> None:
         self.node = self._new_node()
+        self.machine = Auditor(self.node) if self.has_audit_log else self.node
         self._is_working = True
-        self._perform(self.node.start(self.now_ms, self.now_ms + self.wall_offset_ms, self._next_incarnation()))
+        self._perform(self.machine.start(self.now_ms, self.now_ms + self.wall_offset_ms, self._next_incarnation()))
         self._is_working = False
         self._work_off()
 
@@ -185,7 +191,7 @@ class NodeWorld:
         self._is_working = True
         try:
             while self._events:
-                self._perform(self.node.step(self._events.popleft(), self.now_ms))
+                self._perform(self.machine.step(self._events.popleft(), self.now_ms))
         finally:
             self._is_working = False
 
@@ -232,6 +238,8 @@ class NodeWorld:
                 case LoadShard():
                     self.loads.append((self.now_ms + effect.after_ms, effect))
                     self._load_those_due()
+                case Audited():
+                    self.audited.append(effect)
                 case BugMet():
                     assert self.bugs is not None, f"{effect.why}: {effect.error!r}"
                     self.bugs.append(effect)

@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from coordinator.core.effects import (
     Append,
+    Audited,
     BugMet,
     CloseConnection,
     Effect,
@@ -279,6 +280,8 @@ class Transcript:
                 return [f"watch {', '.join(sorted(topics) + ['all other topics'] * lists_all)}"]
             case Halt(why):
                 return [f"halt: {why}"]
+            case Audited():
+                return [f"audit {effect.principal} {effect.verb}: {effect.outcome}"]
             case BugMet():
                 return [f"bug: {effect.why}"]
             case Append() | WriteSnapshot() | WakeAt() | LoadShard():

@@ -20,13 +20,15 @@ ANY_REQUEST_REFUSED_WITH: Final[Codes] = frozenset(
         ErrorCode.FRAME_TOO_LARGE,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
 """Codes of ErrorResponse that belong to no request in particular: an unknown number, an answer over its limit, what it
-asks about is being loaded here, or is not led here, and whoever asks may not."""
+asks about is being loaded here, or is not led here, nothing may be changed while the audit log cannot be written, and
+whoever asks may not."""
 
 
 def codes(*errors: ErrorCode) -> Codes:

@@ -1,0 +1,112 @@
+"""The files of the audit log: one that is written, and those before it under its name with a growing number.
+
+Lines are whole and on disk when `write` returns. A file that has grown to its size is set aside before more is written,
+and the oldest ones are deleted. A line that a crash has cut short stays, and ends where it was cut.
+"""
+
+import contextlib
+import fcntl
+import os
+import re
+from pathlib import Path
+
+from coordinator.core.log.entry import StorageError
+
+write_some = os.write
+"""Writes a part of some bytes, and returns how many; a test has it fail."""
+
+
+class AuditFileError(StorageError):
+    """The file of the audit log cannot be used; the text says why."""
+
+
+class AuditFiles:
+    """The audit log on disk, which one process writes; every call may block. Raises AuditFileError."""
+
+    def __init__(self, path: Path, *, file_bytes: int, files_max: int) -> None:
+        self._path = path
+        self._file_bytes = file_bytes
+        self._files_max = files_max
+        self._descriptor, self._size = self._open()
+
+    def write(self, lines: list[bytes]) -> None:
+        """Add lines, each with its end, and have them on disk.
+
+        If this raises none of them is there, as far as the disk still obeys.
+        """
+        begin = None
+        try:
+            if self._size >= self._file_bytes:
+                self._set_aside()
+            begin, left = self._size, b"".join(lines)
+            while left:
+                written = write_some(self._descriptor, left)
+                self._size += written
+                left = left[written:]
+            os.fsync(self._descriptor)
+        except OSError as error:
+            if begin is not None:
+                self._take_back(begin)
+            raise _explained(self._path, error) from error
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+    def _open(self) -> tuple[int, int]:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _explained(self._path, error) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                size += os.write(descriptor, b"\n")
+            _sync_folder(self._path.parent)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            raise AuditFileError(
+                f"the audit log {self._path} is written by another process: give each node its own (audit.file)"
+            ) from error
+        except OSError as error:
+            os.close(descriptor)
+            raise _explained(self._path, error) from error
+        return descriptor, size
+
+    def _take_back(self, begin: int) -> None:
+        """Cut off what was written of lines that found no room, so that they are not there twice."""
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._descriptor, begin)
+            self._size = begin
+
+    def _set_aside(self) -> None:
+        numbers = self._numbers()
+        if self._path.exists():  # else it was set aside, and there was no room for another one
+            self._path.rename(self._aside((numbers[-1] if numbers else 0) + 1))
+        descriptor, size = self._open()
+        os.close(self._descriptor)
+        self._descriptor, self._size = descriptor, size
+        for number in self._numbers()[: -(self._files_max - 1) or None]:
+            self._aside(number).unlink()
+
+    def _aside(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number:06}")
+
+    def _numbers(self) -> list[int]:
+        """Return the numbers of the files that were set aside, in order."""
+        name = re.compile(re.escape(self._path.name) + r"\.(\d{6,})")
+        return sorted(int(found[1]) for each in self._path.parent.iterdir() if (found := name.fullmatch(each.name)))
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(path: Path, error: OSError) -> AuditFileError:
+    return AuditFileError(f"the audit log {path} cannot be written: {error.strerror or error}; look at audit.file")
