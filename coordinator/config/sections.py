@@ -284,7 +284,7 @@ class GroupSettings(Section):
     principal_max_bytes: int = _limit(
         "principal_max_bytes",
         1024,
-        "Bytes of state of all groups of one principal; as long as nobody logs in, all groups are one's.",
+        "Bytes of state of all groups that are of nobody in particular, which all are: a group is no principal's yet.",
         "bytes",
         1024**4,
     )

@@ -1,7 +1,7 @@
 """Every verb, resource and kind of principal asked of a node, beside the table: what was got and what was expected.
 
 A cell is one request on a connection of a principal. It is refused when its answer is one of the three codes that say
-so; whatever else the answer is, it was let through.
+so, or has one for the topic that it commits; whatever else the answer is, it was let through.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.security.principal import Principal
 from coordinator.protocol import messages as m
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import ErrorResponse, ListGroupsResponse, Request, Response
+from coordinator.protocol.messages import CommitOffsetsResponse, ErrorResponse, ListGroupsResponse, Request, Response
 from coordinator.protocol.messages import operators as o
 from coordinator.protocol.parts import Subscription, TopicOffsets
 from tests.acl_matrix.table import (
@@ -162,6 +162,7 @@ class _Asking:
 
     def _cell(self, verb: str, resource: str, request: Request, expected: bool, member: Member | None = None) -> Cell:
         response = self._answer(member or self._world.connect(principal=self._who), request)
-        is_refused = isinstance(response, ErrorResponse) and response.error in REFUSALS
-        said = response.message if isinstance(response, ErrorResponse) and is_refused else ""
-        return Cell(self._name, verb, resource, expected, not is_refused, said)
+        said = [response.message] if isinstance(response, ErrorResponse) and response.error in REFUSALS else []
+        if isinstance(response, CommitOffsetsResponse):
+            said += [part.message for part in response.refused if part.error in REFUSALS]
+        return Cell(self._name, verb, resource, expected, not said, "".join(said))

@@ -23,8 +23,16 @@ from coordinator.core.events import (
 )
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.node import Node
+from coordinator.core.security.rights import group_named
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import ErrorResponse, Request, Response
+from coordinator.protocol.messages import (
+    CommitOffsets,
+    CommitOffsetsResponse,
+    ErrorResponse,
+    PingResponse,
+    Request,
+    Response,
+)
 
 _FORBIDDEN: Final = frozenset(
     {
@@ -114,8 +122,6 @@ class Auditor:
 
     def _with_lines(self, effects: list[Any], now_ms: int, arrived: RequestArrived | None = None) -> list[Any]:
         """Put lines before the answers among effects; `arrived` is a request that has one only if it is forbidden."""
-        if not self._asked and arrived is None:
-            return effects
         lined: list[Any] = []
         for effect in effects:
             if isinstance(effect, Respond):
@@ -123,6 +129,8 @@ class Auditor:
                 asked = self._asked.pop(key, None)
                 if asked is not None:
                     lined += self._line(key, asked.request, effect.response, asked.before, now_ms)
+                elif isinstance(effect.response, CommitOffsetsResponse | PingResponse):
+                    lined += self._forbidden_parts(key, effect.response, now_ms)
                 elif arrived is not None and key == (arrived.connection_id, arrived.correlation_id):
                     lined += self._forbidden(key, arrived.request, effect.response, now_ms)
             lined.append(effect)
@@ -139,6 +147,15 @@ class Auditor:
         """Yield the line of a request that the rules refuse, which would have changed nothing by somebody's word."""
         if isinstance(response, ErrorResponse) and response.error in _FORBIDDEN:
             yield self._made(key, request, "refused", now_ms, error=response.error.name, message=response.message)
+
+    def _forbidden_parts(
+        self, key: tuple[int, int], response: CommitOffsetsResponse | PingResponse, now_ms: int
+    ) -> Iterator[Audited]:
+        """Yield the line of a member's commit, also by a ping, of which the rules refuse a topic."""
+        refused = {f"{part.topic}:{part.partition}": part.error.name for part in response.refused}
+        refused = {place: code for place, code in refused.items() if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED.name}
+        if refused and key[0] in self._peers:
+            yield self._made(key, CommitOffsets("", ()), "refused", now_ms, refused=refused)
 
     def _line(
         self, key: tuple[int, int], request: Verb, response: Response, before: State, now_ms: int
@@ -175,8 +192,3 @@ class Auditor:
             why=getattr(request, "why", ""),
             **more,
         )
-
-
-def group_named(request: Request) -> str | None:
-    """Return the group that a request names; a member's own requests name none."""
-    return getattr(request, "group_id", None)

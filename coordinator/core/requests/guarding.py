@@ -13,6 +13,7 @@ from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.requests.routing import Router
 from coordinator.core.security.acl import Operation, ResourceKind
 from coordinator.core.security.authorizer import Authorizer
+from coordinator.core.security.rights import OF_READERS
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims, ErrorResponse, FinishClaims
 
@@ -29,7 +30,17 @@ class GuardedRouter(Router):
         connection = self._connections.get(event.connection_id)
         if connection is None or connection.is_closing:
             return
-        refused = self.authorizer.why_refused(connection.principal, event.request, connection.group_id)
+        authorizer, request = self.authorizer, event.request
+        if type(request) in OF_READERS and connection.group_id is not None:  # nearly all that is said
+            if connection.reads_since != authorizer.changes:
+                refused = authorizer.why_refused(connection.principal, request, connection.group_id)
+                if refused is not None:
+                    self._respond_now(event, refused)
+                    return
+                connection.reads_since = authorizer.changes
+            super().handle(event)
+            return
+        refused = authorizer.why_refused(connection.principal, request, connection.group_id)
         if refused is None and isinstance(event.request, FinishClaims | BeginClaims):
             refused = self._why_not_its_own(connection, event.request)
         if refused is None:

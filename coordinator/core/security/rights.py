@@ -114,6 +114,10 @@ RIGHT_OF: Final[Mapping[type[Request], Right]] = {
 """The right for each request of members and operators."""
 
 
+OF_READERS: Final = frozenset(kind for kind, right in RIGHT_OF.items() if right == OnOwnGroup(_READ))
+"""Requests of members that ask for the right to read their own group and for no other."""
+
+
 def operation_of(verb: str) -> Operation | None:
     """Return the operation of that name, or the one that a message of that name asks for; None for neither."""
     if verb in set(Operation) - {Operation.ALL}:
@@ -131,16 +135,23 @@ class Asked:
     name: str
 
 
+def group_named(request: Request) -> str | None:
+    """Return the group that a request names; a member's own requests name none."""
+    return getattr(request, "group_id", None)
+
+
 def rights_for(request: Request, own_group_id: str | None) -> tuple[Asked, ...]:
     """Return all that a request asks for; `own_group_id` is the group of the member whose connection it came on.
 
-    Whoever subscribes must be allowed to describe the topics that it names, and whoever commits to read them; what a
-    pattern matches is filtered.
+    Whoever subscribes must be allowed to describe the topics that it names; what a pattern matches is filtered. Whoever
+    commits must be allowed to read the topics: that is asked of each by itself where offsets are committed.
     """
     right = RIGHT_OF[type(request)]
     match right:
         case OnGroup(operation):
-            first = Asked(operation, ResourceKind.GROUP, str(getattr(request, "group_id")))  # noqa: B009 - of a union
+            group_id = group_named(request)
+            assert group_id is not None, "a request that wants a right on a group names it"
+            first = Asked(operation, ResourceKind.GROUP, group_id)
         case OnOwnGroup(operation):
             if own_group_id is None:
                 return ()
@@ -155,7 +166,4 @@ def rights_for(request: Request, own_group_id: str | None) -> tuple[Asked, ...]:
         said = request.subscription
         topics = {*said.topics, *(topic for topic, _ in said.partitions)}
         return (first, *(Asked(_DESCRIBE, ResourceKind.TOPIC, topic) for topic in sorted(topics)))
-    if isinstance(request, CommitOffsets):
-        topics = {offsets.topic for offsets in request.offsets}
-        return (first, *(Asked(_READ, ResourceKind.TOPIC, topic) for topic in sorted(topics)))
     return (first,)

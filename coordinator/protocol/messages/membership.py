@@ -187,6 +187,7 @@ class Ping(WireRequest, frozen=True, tag=3):
         ErrorCode.STATE_LIMIT_REACHED,
         ErrorCode.OFFSET_OUT_OF_RANGE,
         ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 
     member_epoch: int

@@ -35,6 +35,7 @@ class CommitOffsets(WireRequest, frozen=True, tag=6):
         ErrorCode.INVALID_REQUEST,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
         ErrorCode.STATE_LIMIT_REACHED,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 
     group_id: str

@@ -9,7 +9,7 @@ that fails is told to the protocol, with the reason. TLS itself is OpenSSL's.
 import asyncio
 import contextlib
 import ssl
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from coordinator.client.tls_reasons import why_tls_failed
 
@@ -64,8 +64,7 @@ class TlsEnd(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Tell the protocol of it; the peer speaks first."""
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment]
+        self._transport = cast(asyncio.Transport, transport)
         self._served.connection_made(_TlsTransport(self, self._open_transport))
 
     def data_received(self, data: bytes) -> None:

@@ -5,6 +5,8 @@ What may be committed is decided in `committed_offsets`; claims are committed el
 
 from collections.abc import Mapping, Sequence
 
+from msgspec.structs import replace
+
 from coordinator.core.groups.bounds.allowance import Refused, growth_of_offsets, offsets_with_room
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.desk import Desk
@@ -15,6 +17,9 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.read_only import why_read_only
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Owned
+from coordinator.core.security.acl import Operation, ResourceKind
+from coordinator.core.security.authorizer import refusal
+from coordinator.core.security.rights import Asked
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
@@ -33,7 +38,15 @@ class Commits:
     def commit(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
         """Return the answer to CommitOffsets of a member or of an operator, with what it says decided."""
         if connection.member_id is None:
-            return self._by_operator(request)
+            may, forbidden = self._forbidden(connection, request.offsets)
+            if not forbidden:
+                return self._by_operator(request)
+            if not may:
+                return CommitOffsetsResponse(refused=forbidden)
+            response = self._by_operator(replace(request, offsets=may))
+            if isinstance(response, ErrorResponse) or response.error is not ErrorCode.NONE:
+                return response
+            return replace(response, refused=(*forbidden, *response.refused))
         if connection.group_id != request.group_id:
             why = f"this connection is a member of group {connection.group_id}; commit for another on another one"
             return CommitOffsetsResponse(error=ErrorCode.INVALID_REQUEST, message=why)
@@ -53,7 +66,8 @@ class Commits:
         if read_only is not None:
             return _refused_all(group, asked, read_only), 0
         wall_ms = self._desk.clock.wall_ms
-        refused: list[PartitionResult] = []
+        asked, forbidden = self._forbidden(connection, asked)
+        refused = list(forbidden)
         accepted = 0
         parts: list[CommittedPart] = []
         together: list[TopicCommit] = []
@@ -81,6 +95,26 @@ class Commits:
             parts += committed
         self._decide(group, parts, together)
         return tuple(refused), accepted
+
+    def _forbidden(
+        self, connection: Connection, asked: Sequence[TopicOffsets]
+    ) -> tuple[Sequence[TopicOffsets], tuple[PartitionResult, ...]]:
+        """Return the topics whose offsets the principal of a connection may commit, and the refusal of the others.
+
+        A refusal does not tell what is committed of a topic.
+        """
+        authorizer = self._desk.authorizer
+        if authorizer is None:
+            return asked, ()
+        may = authorizer.matcher(connection.principal, Operation.READ, ResourceKind.TOPIC).allows
+        forbidden = [topic for topic in asked if not may(topic.topic)]
+        if not forbidden:
+            return asked, ()
+        refused = []
+        for topic in forbidden:
+            why = refusal(connection.principal, Asked(Operation.READ, ResourceKind.TOPIC, topic.topic))
+            refused += [PartitionResult(topic.topic, number, why.error, why.message) for number in topic.partitions]
+        return tuple(topic for topic in asked if may(topic.topic)), tuple(refused)
 
     def _decide(self, group: GroupState, parts: Sequence[CommittedPart], together: Sequence[TopicCommit]) -> None:
         if parts or together:

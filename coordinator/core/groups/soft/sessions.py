@@ -33,14 +33,17 @@ class Connection:
     """Shards that may owe it the answer to a request which is answered in a later step."""
     session: "MemberSession | None" = None
     """The session of the member it is bound to: every message from it is noted there."""
+    reads_since: int | None = None
+    """The number of the rules by which its principal may read the group of that member; None where it was not asked."""
 
     def bind(self, group_id: str, member_id: str, session: "MemberSession") -> None:
         """Make it a member's connection."""
         self.group_id, self.member_id, self.session = group_id, member_id, session
+        self.reads_since = None
 
     def unbind(self) -> None:
         """Make it nobody's connection."""
-        self.group_id = self.member_id = self.session = None
+        self.group_id = self.member_id = self.session = self.reads_since = None
 
 
 class Registration(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The audit log has a line before each answer to what changes something, with how it stood before and after."""
 
 from coordinator.core.effects import Audited, Respond
-from coordinator.core.events import AuditLogFailed, AuditLogWorks, ConnectionClosed, RequestArrived
+from coordinator.core.events import AuditLogFailed, AuditLogWorks, ConnectionClosed, RequestArrived, RulesChanged
 from coordinator.core.security.acl import Acl
 from coordinator.core.security.acl_file import parse_rules
 from coordinator.core.security.authorizer import Authorizer
@@ -146,6 +146,18 @@ def test_what_the_rules_or_the_state_refuse_is_told_also_of_questions() -> None:
         ("User:bob", "RegisterConsumer", "refused", "GROUP_AUTHORIZATION_FAILED"),
         ("User:alice", "DrainNode", "refused", "INVALID_REQUEST"),
     ]
+
+
+def test_a_members_commit_of_a_topic_that_it_may_not_read_is_told() -> None:
+    world = world_of()
+    member = world.join("m1", principal=ALICE)
+    world.settle()
+    rules = RULES.replace("all topic", "describe topic")
+    world.happen(RulesChanged(Acl(parse_rules(rules))))
+    member.commit(("t", 0), 105)
+    (line,) = world.audited
+    assert (line.principal, line.verb, line.outcome) == ("User:alice", "CommitOffsets", "refused")
+    assert line.refused == {"t:0": "TOPIC_AUTHORIZATION_FAILED"}
 
 
 def test_members_at_work_leave_no_lines() -> None:

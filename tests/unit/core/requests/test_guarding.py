@@ -10,14 +10,17 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     BeginClaims,
     BeginClaimsResponse,
+    CommitOffsets,
+    CommitOffsetsResponse,
     ErrorResponse,
     FinishClaims,
     ListGroups,
     ListGroupsResponse,
     Ping,
+    PingResponse,
     RegisterConsumerResponse,
 )
-from coordinator.protocol.parts import Subscription
+from coordinator.protocol.parts import Subscription, TopicOffsets
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
 
@@ -124,3 +127,41 @@ def test_pages_of_a_list_end_at_names_that_are_shown() -> None:
         assert after.group_id == "" or after.group_id.startswith("a")
         world.advance(1)
     assert sorted(listed) == ["a0", "a1", "a3", "a5"]
+
+
+def offsets_of(*topics: str) -> tuple[TopicOffsets, ...]:
+    return tuple(TopicOffsets(topic, (0,), (1,)) for topic in topics)
+
+
+def test_a_commit_is_refused_topic_by_topic_and_tells_nothing_of_what_it_refuses() -> None:
+    world = world_of("allow User:* read group literal g\nallow User:alice read topic literal t\n")
+    tool = world.connect(principal=ALICE)
+    response = tool.ask(CommitOffsets("g", offsets_of("t", "t2")), CommitOffsetsResponse)
+    (part,) = response.refused
+    assert (response.accepted, part.topic, part.error) == (1, "t2", ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert (part.committed, "may not read topic 't2'" in part.message) == (None, True)
+    assert set(world.group("g").offsets) == {("t", 0)}
+    none = world.connect(principal=BOB).ask(CommitOffsets("other", offsets_of("t")), ErrorResponse)
+    assert none.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_a_member_commits_no_topic_that_it_may_not_read_also_with_a_ping() -> None:
+    world = world_of("allow User:* read group literal g\nallow User:* describe topic literal *\n")
+    member = world.join("m1", principal=ALICE)
+    world.settle()
+    before = dict(world.group("g").offsets)
+    refused = member.commit(("t", 0), 105)
+    pinged = member.ask(Ping(1, (TopicOffsets("t", (0,), (105,), (member.epoch(("t", 0)),)),)), PingResponse)
+    assert [part.error for part in (refused, *pinged.refused)] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2
+    assert dict(world.group("g").offsets) == before
+
+
+def test_rules_that_change_count_for_the_next_ping_of_a_member_that_may_read_so_far() -> None:
+    world = world_of()
+    member = world.join("m1", principal=ALICE)
+    assert member.ask(Ping(1), PingResponse).error is ErrorCode.NONE
+    world.happen(RulesChanged(Acl(parse_rules("deny User:alice read group literal g\n"))))
+    for _ in range(2):
+        assert member.ask(Ping(1), ErrorResponse).error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    world.happen(RulesChanged(Acl(parse_rules(SHARED))))
+    assert member.ask(Ping(1), PingResponse).error is ErrorCode.NONE
