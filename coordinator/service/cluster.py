@@ -19,7 +19,7 @@ from structlog.typing import FilteringBoundLogger
 from coordinator.config import PeersSettings, Settings
 from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.cluster.events import StateWanted
-from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.identity import Identity, ZkSeen
 from coordinator.core.cluster.znodes import Cluster, LogEnd, NodeState, bucket_count
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import CorruptLogError, StorageError
@@ -396,7 +396,8 @@ def identity_of(
         rack=settings.node.rack or socket.gethostname(),
         release=metadata.version("kcoord"),
         cluster_id=place.cluster_id,
-        controller_epoch=directory.controller_epoch,
+        controller_epoch=directory.memory.controller_epoch,
+        seen=ZkSeen(directory.memory.node_epoch, directory.memory.buckets),
         log_ends={
             shard: LogEnd(leader_epoch=log.epochs[-1][0] if log.epochs else 0, end=log.end)
             for shard, log in opened.items()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coordinator.core.log.entry import Batch, StorageError
-from coordinator.core.log.meta import DirectoryMeta, Membership
+from coordinator.core.log.meta import ClusterMemory, DirectoryMeta, Membership
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, OpenedLog, SnapshotPart
 from coordinator.runtime.disk.disk import ClusterDisk
@@ -380,11 +380,12 @@ def test_a_snapshot_is_read_piece_by_piece_and_installed_elsewhere(harness: Harn
 def test_a_directory_knows_its_cluster_its_starts_and_what_it_has_obeyed(harness: Harness) -> None:
     disk = harness.disk
     assert disk.meta == DirectoryMeta(0, "d1", Membership(2, "", 1))
-    assert (disk.is_new, disk.controller_epoch, disk.was_stopped_cleanly) == (True, 0, True)
+    assert (disk.is_new, disk.memory.controller_epoch, disk.was_stopped_cleanly) == (True, 0, True)
     disk.join_cluster("c7", 50)
     disk.remember(3)
     disk.remember(3)
     disk.remember(5)
+    disk.remember_seen(4, {0: 7, 11: 3})
     with pytest.raises(ValueError, match="controller epoch 4, but 5 was obeyed"):
         disk.remember(4)
     with pytest.raises(ValueError, match="belongs to cluster c7, not to c8"):
@@ -393,7 +394,10 @@ def test_a_directory_knows_its_cluster_its_starts_and_what_it_has_obeyed(harness
     harness.reopen()
     disk = harness.disk
     assert disk.meta == DirectoryMeta(50, "d1", Membership(2, "c7", 2))
-    assert (disk.is_new, disk.controller_epoch, disk.was_stopped_cleanly) == (False, 5, True)
+    assert (disk.is_new, disk.was_stopped_cleanly) == (False, True)
+    assert disk.memory == ClusterMemory(5, 4, {0: 7, 11: 3})
+    disk.remember(6)
+    assert disk.memory == ClusterMemory(6, 4, {0: 7, 11: 3})
 
 
 def test_a_log_that_is_damaged_counts_as_damaged_until_that_was_told(harness: Harness) -> None:

@@ -244,16 +244,22 @@ class Servers:
         """Return the data as it is, for `put_back`."""
         return dict(self.tree)
 
-    def put_back(self, tree: Mapping[str, ZkNode]) -> None:
-        """Have all servers begin again with older data, which knows no session of today; no watch tells of it."""
+    def put_back(self, tree: Mapping[str, ZkNode], *, keeps_sessions: bool = False) -> None:
+        """Have all servers begin again with older data; every connection ends, and no watch tells of it.
+
+        The data knows no session of today, unless it `keeps_sessions` that began before it was copied.
+        """
         self._epoch += 1
         self._changes = []
-        self.tree = {path: node for path, node in tree.items() if not node.owner}
+        kept = {node.owner for node in tree.values() if node.owner and not self.is_over(node.owner)}
+        if not keeps_sessions:
+            kept = set()
+        self.tree = {path: node for path, node in tree.items() if not node.owner or node.owner in kept}
         for server in self.servers:
             server.tree, server.applied, server.watches = dict(self.tree), 0, {}
-        for session in self.sessions.values():
+        for owner, session in self.sessions.items():
             if not session.is_over:
-                session.is_over = True
+                session.is_over = owner not in kept
                 session.on_over()
 
     def wipe(self) -> None:

@@ -20,6 +20,17 @@ class JoinedCluster:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberSeen:
+    """The versions in ZooKeeper are to be in the directory before the next effect: smaller ones are of before.
+
+    `buckets` are the versions of the buckets by number, `node_epoch` that of this life.
+    """
+
+    node_epoch: int
+    buckets: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class LifeBegan:
     """The node is registered: whatever is asked of another node epoch is not for it."""
 
@@ -44,7 +55,7 @@ class Stuck:
     whys: tuple[str, ...]
 
 
-RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | LifeBegan | MayNotJoin | Stuck
+RegistrationEffect: TypeAlias = ZkRead | ZkMulti | JoinedCluster | RememberSeen | LifeBegan | MayNotJoin | Stuck
 
 
 @dataclass(frozen=True, slots=True)

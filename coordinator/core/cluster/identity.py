@@ -10,7 +10,27 @@ from dataclasses import dataclass, field
 
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.troubles import part_removed
-from coordinator.core.cluster.znodes import CLUSTER, CONTROLLER_EPOCH, Cluster, LogEnd, known_path, live_path
+from coordinator.core.cluster.znodes import (
+    CLUSTER,
+    CONTROLLER_EPOCH,
+    Cluster,
+    LogEnd,
+    bucket_path,
+    known_path,
+    live_path,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ZkSeen:
+    """The versions in ZooKeeper as this directory saw them last: they only grow, so smaller ones are of before.
+
+    `node_epoch` is the last under which its node was registered, None if it never was; `buckets` are versions by
+    number. A bucket whose removal was seen is not among them, since a person puts it back as a new one.
+    """
+
+    node_epoch: int | None = None
+    buckets: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +51,7 @@ class Identity:
     release: str
     cluster_id: str = ""
     controller_epoch: int = 0
+    seen: ZkSeen = field(default_factory=ZkSeen)
     log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
     damaged: frozenset[int] = frozenset()
 
@@ -65,12 +86,9 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
             f"ZooKeeper has controller epoch {epoch}, and this node has obeyed {identity.controller_epoch}: "
             "its data is from an earlier time, and it would give the same epochs again"
         )
-    known = image.known.get(identity.node_id)
-    if known is not None and lived is not None and known.version < lived:
-        return (
-            f"ZooKeeper has node epoch {known.version} of this node, which has been registered under {lived}: its data "
-            "is from an earlier time, and it would give the same epochs again"
-        )
+    if older := gone_back(image, identity):
+        return older
+    lived = identity.seen.node_epoch if lived is None else lived
     live = image.live.get(identity.node_id)
     if live is not None and not live.owner:
         return f"{live_path(identity.node_id)} in ZooKeeper is of no session and never ends by itself: remove it"
@@ -81,6 +99,41 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
             "epochs would be given again; put the data back, or give this node another id and an empty directory"
         )
     return ""
+
+
+def gone_back(image: Image, identity: Identity, *, is_first_look: bool = True) -> str:
+    """Say what ZooKeeper has of an earlier time than this directory has seen; empty if nothing is.
+
+    A bucket that is missing is that on the first look after a connection began: in one that lasts somebody removed it.
+    """
+    node_id, seen = identity.node_id, identity.seen
+    known = image.known.get(node_id)
+    if known is not None and seen.node_epoch is not None and known.version < seen.node_epoch:
+        return (
+            f"ZooKeeper has node epoch {known.version} of this node, which has been registered under "
+            f"{seen.node_epoch}: its data is from an earlier time, and it would give the same epochs again; put its "
+            "newest data back"
+        )
+    for number, version in sorted(seen.buckets.items()):
+        bucket, path = image.buckets.get(number), bucket_path(number)
+        if bucket is not None and bucket.version < version:
+            return (
+                f"ZooKeeper has version {bucket.version} of {path}, and this node has seen {version}: its data is from "
+                "an earlier time, in which others led and were in sync; put its newest data back"
+            )
+        if bucket is None and is_first_look and path not in image.unreadable:
+            return (
+                f"ZooKeeper has no {path}, and this node has seen version {version} of it: its data is from an earlier "
+                "time, or a part of it was removed, and leader epochs would be given again; put its newest data back"
+            )
+    return ""
+
+
+def seen_in(image: Image, node_epoch: int, former: ZkSeen) -> ZkSeen:
+    """Return how far ZooKeeper is; of a bucket that cannot be read it is known from before."""
+    buckets = {number: bucket.version for number, bucket in image.buckets.items()}
+    unread = {number: version for number, version in former.buckets.items() if bucket_path(number) in image.unreadable}
+    return ZkSeen(node_epoch, {**unread, **buckets})
 
 
 def _trace(image: Image, node_id: int, lived: int | None) -> str:

@@ -13,7 +13,14 @@ from typing import Final, TypeAlias, assert_never
 import msgspec.structs
 
 from coordinator.core.cluster import observer as observing
-from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RegistrationEffect, Stuck
+from coordinator.core.cluster.effects import (
+    JoinedCluster,
+    LifeBegan,
+    MayNotJoin,
+    RegistrationEffect,
+    RememberSeen,
+    Stuck,
+)
 from coordinator.core.cluster.events import (
     Obeyed,
     ObserverEvent,
@@ -24,7 +31,7 @@ from coordinator.core.cluster.events import (
     StateWanted,
     Ticked,
 )
-from coordinator.core.cluster.identity import Identity, contradiction, has_lost_all
+from coordinator.core.cluster.identity import Identity, ZkSeen, contradiction, gone_back, has_lost_all, seen_in
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import Observer
 from coordinator.core.cluster.transactions import (
@@ -62,6 +69,8 @@ from coordinator.core.cluster.zookeeper import (
 
 MARGIN_MS: Final = 3_000
 """How much longer than its time-out a session may last, counted from here: servers see its end in ticks."""
+REMEMBER_EVERY_MS: Final = 1_000
+"""The least time between two writes of what was seen: while nodes go, buckets change one after the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,11 @@ class Registration:
     stuck: tuple[str, ...] = ()
     """What was said last to keep this node from registering."""
     write_after_ms: int = 0
+    remembered: ZkSeen | None = None
+    """The versions that this process has had its directory remember last; newer ones are in `identity`."""
+    remember_after_ms: int = 0
+    is_first_look: bool = True
+    """True from a change of the connection until ZooKeeper was found to be of this node's time."""
     is_over: bool = False
     state: NodeState = NodeState.READY
     """The state that `/nodes/live/N` is to say; this node writes it until it is there."""
@@ -110,6 +124,7 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
     effects: tuple[RegistrationEffect, ...] = ()
     match event:
         case ZkSession(_, state, owner):
+            registration = replace(registration, is_first_look=True)
             if state is ZkState.LOST:
                 registration = replace(registration, node_epoch=None, owner=0, asked=None, rest=())
             elif state is ZkState.CONNECTED:
@@ -134,6 +149,18 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
             assert_never(event)
     registration, more = _go_on(registration, now_ms)
     return registration, effects + more
+
+
+def is_of_our_time(registration: Registration) -> bool:
+    """Say whether all that was read since ZooKeeper was connected is as new as this node has seen it: who may act."""
+    observer = registration.observer
+    is_read = observer.is_connected and observer.is_whole and not registration.is_over
+    return is_read and not _gone_back(registration)
+
+
+def _gone_back(registration: Registration) -> str:
+    image, identity = registration.observer.image, registration.identity
+    return gone_back(image, identity, is_first_look=registration.is_first_look)
 
 
 def waits_for(registration: Registration) -> str:
@@ -200,9 +227,10 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         return registration, ()
     image, identity = observer.image, registration.identity
     if registration.node_epoch is not None:
-        if _is_registered(registration):
-            return _say_state(replace(registration, doubt=""))
-        why = _why_replaced(registration)
+        why = _gone_back(registration)
+        if not why and _is_registered(registration):
+            return _go_on_living(replace(registration, doubt=""), registration.node_epoch, now_ms)
+        why = why or _why_replaced(registration)
     else:
         why = contradiction(image, identity, registration.lived)
     if why and why != registration.doubt:
@@ -220,7 +248,8 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     known = image.known.get(identity.node_id)
     if live is not None and known is not None and live.owner == registration.owner:
         registration = replace(registration, node_epoch=known.version, lived=known.version, other_since_ms=None)
-        return registration, (LifeBegan(known.version),)
+        registration, remember = _see(registration, known.version, now_ms)
+        return registration, (*remember, LifeBegan(known.version))
     if live is not None and live.value.directory_id != identity.directory_id:
         return _wait_for_the_other(registration, live.value, doubt, now_ms)
     if registration.has_lost_all is None:
@@ -243,6 +272,25 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         leaves=_leaves(image, identity, is_all=bool(registration.has_lost_all)) if registration.lived is None else (),
     )
     return _ask(registration, multis[0], multis[1:])
+
+
+def _go_on_living(registration: Registration, node_epoch: int, now_ms: int) -> Result:
+    registration, remember = _see(registration, node_epoch, now_ms)
+    registration, said = _say_state(registration)
+    return registration, remember + said
+
+
+def _see(registration: Registration, node_epoch: int, now_ms: int) -> Result:
+    """Take in how far ZooKeeper is, and have it remembered: at once when a life begins, else not too often."""
+    seen = seen_in(registration.observer.image, node_epoch, registration.identity.seen)
+    identity = replace(registration.identity, seen=seen)
+    registration = replace(registration, identity=identity, is_first_look=False)
+    former = registration.remembered
+    is_new_life = former is None or former.node_epoch != node_epoch
+    if seen == former or (now_ms < registration.remember_after_ms and not is_new_life):
+        return registration, ()
+    registration = replace(registration, remembered=seen, remember_after_ms=now_ms + REMEMBER_EVERY_MS)
+    return registration, (RememberSeen(node_epoch, seen.buckets),)
 
 
 def _say_state(registration: Registration) -> Result:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from coordinator.core import effects
-from coordinator.core.cluster.effects import JoinedCluster
+from coordinator.core.cluster.effects import JoinedCluster, RememberSeen
 from coordinator.core.cluster.zookeeper import ZkEffect
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.peers.effects import PeersEffect
@@ -71,6 +71,7 @@ DiskEffect: TypeAlias = (
     | TruncateLog
     | Remember
     | JoinedCluster
+    | RememberSeen
     | LoadLog
     | ReadLog
     | ReadSnapshot

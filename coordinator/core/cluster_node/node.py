@@ -2,7 +2,8 @@
 
 It joins the rooms of the cluster, the replicas and the coordinator. A node registers, learns who lives, is in contact
 with them, and leads and follows as the controller, which may be itself, tells it. It knows no sockets, files, clocks or
-chance. Effects are to be performed in their order; `Remember` and `JoinedCluster` are durable before the next one is.
+chance. Effects are to be performed in their order; `JoinedCluster`, `Remember` and `RememberSeen` are durable before
+the next one is.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,6 +18,7 @@ from coordinator.core.cluster.effects import (
     LifeBegan,
     MayNotJoin,
     Published,
+    RememberSeen,
     ShardLeader,
     ShardState,
     Stuck,
@@ -248,7 +250,7 @@ class ClusterNode:
     def _do(self, effects: Iterable[RoomEffect]) -> None:
         for effect in effects:
             match effect:
-                case ZkRead() | ZkMulti() | JoinedCluster():
+                case ZkRead() | ZkMulti() | JoinedCluster() | RememberSeen():
                     self._out.append(effect)
                 case LifeBegan(node_epoch):
                     self._live(node_epoch)

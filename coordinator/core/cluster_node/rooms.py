@@ -36,6 +36,7 @@ from coordinator.core.cluster.zookeeper import (
     ZkReadDone,
     ZkSession,
     ZkSet,
+    ZkState,
 )
 from coordinator.core.cluster_node.isr_writes import IsrWrites
 from coordinator.core.cluster_node.settings import ClusterSettings
@@ -52,6 +53,8 @@ class Rooms:
         self._requests = ZkRequests()
         self._writes = IsrWrites(identity.node_id)
         self._observer = Observer(Scope((CLUSTER,), (NODES_LIVE,)))
+        self._connected: ZkSession | None = None
+        """That ZooKeeper is connected, until the others than the registration are told."""
         self.registration = registering.begin(identity, settings.zookeeper_session_timeout_ms)
         self.controller = Controller(identity.node_id, settings.controller)
 
@@ -78,8 +81,20 @@ class Rooms:
     # ---- ZooKeeper --------------------------------------------------------------------------------------------------
 
     def zookeeper(self, event: ZkSession | ZkChanged, now_ms: int) -> list[RoomEffect]:
-        """Have every room take in what concerns all of them."""
-        return [*self.register(event, now_ms), *self.decide(event, now_ms), *self._observe(event, now_ms)]
+        """Have every room take in what concerns all of them.
+
+        ZooKeeper may be another one whenever it is connected: nobody acts before the registration has found it to be
+        of this node's time.
+        """
+        if isinstance(event, ZkSession):
+            is_connected = event.state is ZkState.CONNECTED
+            self._connected = event if is_connected else None
+            if is_connected:
+                return self.register(event, now_ms)
+        return [*self.register(event, now_ms), *self._tell_others(event, now_ms)]
+
+    def _tell_others(self, event: ZkSession | ZkChanged, now_ms: int) -> list[RoomEffect]:
+        return [*self.decide(event, now_ms), *self._observe(event, now_ms)]
 
     def answered(self, done: ZkReadDone | ZkMultiDone, now_ms: int) -> tuple[list[RoomEffect], list[IsrWritten]]:
         """Have the room that asked take in an answer."""
@@ -121,7 +136,11 @@ class Rooms:
     def register(self, event: RegistrationEvent, now_ms: int) -> list[RoomEffect]:
         """Have the registration take in an event."""
         self.registration, effects = registering.step(self.registration, event, now_ms)
-        return self._numbered(Room.REGISTRATION, effects)
+        done = self._numbered(Room.REGISTRATION, effects)
+        if self._connected is not None and registering.is_of_our_time(self.registration):
+            connected, self._connected = self._connected, None
+            done += self._tell_others(connected, now_ms)
+        return done
 
     def decide(self, event: ControllerEvent, now_ms: int) -> list[RoomEffect]:
         """Have the controller take in an event; every node has one, whether or not it holds the office."""

@@ -6,7 +6,8 @@ Each is one line of JSON that a person can read, with a CRC-32C over the other f
 `ClusterDirectory` is the port to them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import google_crc32c
@@ -41,9 +42,15 @@ class DirectoryMeta:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMemory:
-    """The memory of a node of a cluster: the greatest controller epoch that it has ever obeyed."""
+    """The memory of a node of a cluster: the greatest controller epoch that it has ever obeyed, and what it has seen.
+
+    `node_epoch` is the last under which it was registered, None if it never was. `buckets` are the versions of the
+    buckets in ZooKeeper as it has seen them last. What is older than that is of an earlier time.
+    """
 
     controller_epoch: int = 0
+    node_epoch: int | None = None
+    buckets: Mapping[int, int] = field(default_factory=dict)
 
 
 class ClusterDirectory(Protocol):
@@ -59,8 +66,8 @@ class ClusterDirectory(Protocol):
         ...
 
     @property
-    def controller_epoch(self) -> int:
-        """Return the greatest controller epoch that was remembered, 0 when there never was one."""
+    def memory(self) -> ClusterMemory:
+        """Return what was remembered; in a new directory nothing."""
         ...
 
     @property
@@ -82,6 +89,10 @@ class ClusterDirectory(Protocol):
 
     def remember(self, controller_epoch: int) -> None:
         """Remember a greater controller epoch. Blocks for one small file. ValueError for a smaller one."""
+        ...
+
+    def remember_seen(self, node_epoch: int, buckets: Mapping[int, int]) -> None:
+        """Remember how far ZooKeeper was when it was last seen, as in `ClusterMemory`. Blocks for one small file."""
         ...
 
     def move_damaged_aside(self, shard: int, aside_ms: int) -> None:
@@ -113,9 +124,11 @@ class _OfCluster(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     crc32c: str
 
 
-class _Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     controller_epoch: int
     crc32c: str
+    node_epoch: int | None = None
+    buckets: dict[int, int] = {}
 
 
 class _StoredFormat(msgspec.Struct, frozen=True):
@@ -154,13 +167,18 @@ def decode_meta(data: bytes, *, path_hint: str) -> DirectoryMeta:
 
 def encode_memory(memory: ClusterMemory) -> bytes:
     """Encode what is remembered as one line of JSON."""
-    return _line(_Memory(memory.controller_epoch, _checksum((memory.controller_epoch,))))
+    content: tuple[int | str, ...] = (memory.controller_epoch,)
+    buckets = dict(sorted(memory.buckets.items()))
+    if memory.node_epoch is not None:
+        content += (memory.node_epoch, *(number for bucket in buckets.items() for number in bucket))
+    return _line(_Memory(memory.controller_epoch, _checksum(content), memory.node_epoch, buckets))
 
 
 def decode_memory(data: bytes, *, path_hint: str) -> ClusterMemory:
     """Decode what `encode_memory` wrote; raises CorruptLogError."""
     try:
-        memory = ClusterMemory(msgspec.json.decode(data, type=_Memory).controller_epoch)
+        stored = msgspec.json.decode(data, type=_Memory)
+        memory = ClusterMemory(stored.controller_epoch, stored.node_epoch, stored.buckets)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(path_hint, error) from error
     if data != encode_memory(memory):

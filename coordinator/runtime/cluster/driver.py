@@ -2,8 +2,8 @@
 
 It adds the end of a turn: when all that has come together is taken in, the node is told so (TurnEnded), which sends
 followers what was appended, and only then the records are handed to the disk. A log is opened, cut, replaced or closed
-after what was gathered for it is handed over. `JoinedCluster` and `Remember` are on disk before the next effect is
-performed: both write one small file, rarely, and hold the loop meanwhile.
+after what was gathered for it is handed over. `JoinedCluster`, `Remember` and `RememberSeen` are on disk before the
+next effect is performed: each writes one small file, rarely, and holds the loop meanwhile.
 
 While it drains, members, Kafka, ZooKeeper and time are not heard any more, but the disk and the other nodes are, so
 that what was decided is committed and said.
@@ -12,7 +12,7 @@ that what was decided is committed and said.
 from collections.abc import Callable
 from typing import Any, ClassVar, Protocol, cast
 
-from coordinator.core.cluster.effects import JoinedCluster
+from coordinator.core.cluster.effects import JoinedCluster, RememberSeen
 from coordinator.core.cluster.events import Remembered
 from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
 from coordinator.core.cluster_node import effects as wanted
@@ -76,6 +76,7 @@ class ClusterDriver(Driver):
         self._logs = LogWork(self._loop, self._disk, self._report, self.disk_failed, self.clock.wall_ms, self._log)
         self._perform_own: dict[type, Callable[[Any], None]] = {
             JoinedCluster: self._join,
+            RememberSeen: lambda effect: directory.remember_seen(effect.node_epoch, effect.buckets),
             of_replica.Remember: lambda effect: directory.remember(effect.controller_epoch),
             of_replica.OpenReplica: self._after_writing(self._logs.open),
             of_replica.DropReplica: self._after_writing(self._logs.drop),

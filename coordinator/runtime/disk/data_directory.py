@@ -10,6 +10,7 @@ anything is written into it: it is one of ours, or nothing is in it.
 """
 
 import re
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -179,7 +180,7 @@ class NodeDirectory:
         self._membership = found.membership
         self._holds = holds
         self.meta = found.meta
-        self.controller_epoch = found.memory.controller_epoch
+        self.memory = found.memory
         self.was_stopped_cleanly = found.was_stopped_cleanly
 
     def join_cluster(self, cluster_id: str, shards: int) -> None:
@@ -196,11 +197,19 @@ class NodeDirectory:
 
     def remember(self, controller_epoch: int) -> None:
         """Remember a controller epoch; see `ClusterDirectory.remember`."""
-        if controller_epoch < self.controller_epoch:
-            raise ValueError(f"controller epoch {controller_epoch}, but {self.controller_epoch} was obeyed")
-        if controller_epoch > self.controller_epoch:
-            write_atomically(self._files, self._data_dir / MEMORY, encode_memory(ClusterMemory(controller_epoch)))
-            self.controller_epoch = controller_epoch
+        obeyed = self.memory.controller_epoch
+        if controller_epoch < obeyed:
+            raise ValueError(f"controller epoch {controller_epoch}, but {obeyed} was obeyed")
+        if controller_epoch > obeyed:
+            self._keep(replace(self.memory, controller_epoch=controller_epoch))
+
+    def remember_seen(self, node_epoch: int, buckets: Mapping[int, int]) -> None:
+        """Remember how far ZooKeeper was; see `ClusterDirectory.remember_seen`."""
+        self._keep(replace(self.memory, node_epoch=node_epoch, buckets=dict(buckets)))
+
+    def _keep(self, memory: ClusterMemory) -> None:
+        write_atomically(self._files, self._data_dir / MEMORY, encode_memory(memory))
+        self.memory = memory
 
     def mark_stopped(self) -> None:
         """Have the next start know that this one ended as it should."""
@@ -219,9 +228,9 @@ class WithDirectory:
         return self._directory.meta
 
     @property
-    def controller_epoch(self) -> int:
-        """Return the greatest controller epoch that was remembered."""
-        return self._directory.controller_epoch
+    def memory(self) -> ClusterMemory:
+        """Return what was remembered; see `ClusterDirectory.memory`."""
+        return self._directory.memory
 
     @property
     def was_stopped_cleanly(self) -> bool:
@@ -240,6 +249,10 @@ class WithDirectory:
     def remember(self, controller_epoch: int) -> None:
         """Remember a controller epoch; see `ClusterDirectory.remember`."""
         self._directory.remember(controller_epoch)
+
+    def remember_seen(self, node_epoch: int, buckets: Mapping[int, int]) -> None:
+        """Remember how far ZooKeeper was; see `ClusterDirectory.remember_seen`."""
+        self._directory.remember_seen(node_epoch, buckets)
 
     def damage_was_told(self) -> None:
         """Take note that nobody relies on what was damaged; see `ClusterDirectory.damage_was_told`."""

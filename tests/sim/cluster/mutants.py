@@ -23,6 +23,7 @@ from tests.sim.cluster import mutants_office as office
 from tests.sim.cluster import mutants_standby as standby
 from tests.sim.cluster import mutants_unclean as unclean
 from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld
+from tests.sim.cluster.put_back import OldCopyWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.unclean import UncleanWorld
 from tests.sim.cluster.world import ClusterWorld
@@ -120,6 +121,13 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "told-before-published": ClusterMutant("nodes are told what is being written", office.told_before_published),
     "new-disk-in-isr": ClusterMutant("a node that lost its log stays in sync", office.new_disk_in_isr),
     "epochs-reused": ClusterMutant("a ZooKeeper from before is gone on with", office.epochs_reused, PutBackWorld),
+    "older-buckets": ClusterMutant("what is older than was seen is gone on with", office.older_buckets, OldCopyWorld),
+    "forgets-what-it-has-seen": ClusterMutant(
+        "a start knows nothing of what was seen", office.forgets_what_it_has_seen, OldCopyWorld
+    ),
+    "acts-before-it-has-looked": ClusterMutant(
+        "a connection is enough to decide", office.acts_before_it_has_looked, OldCopyWorld
+    ),
     "state-of-a-former-life": ClusterMutant("a drain is written in any life", office.state_of_a_former_life),
     "deleted-by-epoch": ClusterMutant("what is not named is moved aside", office.deleted_by_epoch),
     "isr-over-any-version": ClusterMutant("a set is written over another's change", _isr_over_any_version),

@@ -3,9 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from coordinator.core.cluster import identity as cluster_identity
 from coordinator.core.cluster import registration
+from coordinator.core.cluster.identity import ZkSeen
 from coordinator.core.cluster.office import controller as office
 from coordinator.core.cluster.zookeeper import ZkCreate, ZkMulti
+from coordinator.core.cluster_node.rooms import Rooms
 from coordinator.core.replica.replicas import Replicas
 
 Patches = list[tuple[Any, str, Any]]
@@ -44,9 +47,40 @@ def epochs_reused() -> Patches:
     rightly = registration.contradiction
 
     def contradiction(image: Any, identity: Any, lived: int | None) -> str:
-        return rightly(image, replace(identity, controller_epoch=0), lived)
+        return rightly(image, replace(identity, controller_epoch=0, seen=ZkSeen()), lived)
 
     return [(registration, "contradiction", contradiction)]
+
+
+def older_buckets() -> Patches:
+    """A node does not compare what ZooKeeper has with what it has seen there."""
+
+    def gone_back(image: Any, identity: Any, *, is_first_look: bool = True) -> str:
+        return ""
+
+    return [(registration, "gone_back", gone_back), (cluster_identity, "gone_back", gone_back)]
+
+
+def forgets_what_it_has_seen() -> Patches:
+    """A node that is started again does not know what it has seen in ZooKeeper."""
+    rightly = registration.begin
+
+    def begin(identity: Any, session_timeout_ms: int) -> registration.Registration:
+        return rightly(replace(identity, seen=ZkSeen()), session_timeout_ms)
+
+    return [(registration, "begin", begin)]
+
+
+def acts_before_it_has_looked() -> Patches:
+    """A controller and leaders go on as soon as ZooKeeper is connected, whatever that has become."""
+    rightly = Rooms.zookeeper
+
+    def zookeeper(rooms: Rooms, event: Any, now_ms: int) -> Any:
+        effects = rightly(rooms, event, now_ms)
+        connected, rooms._connected = rooms._connected, None
+        return effects if connected is None else [*effects, *rooms._tell_others(connected, now_ms)]
+
+    return [(Rooms, "zookeeper", zookeeper)]
 
 
 def state_of_a_former_life() -> Patches:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from coordinator.core import effects as e
 from coordinator.core import events
-from coordinator.core.cluster.effects import JoinedCluster
+from coordinator.core.cluster.effects import JoinedCluster, RememberSeen
 from coordinator.core.cluster.events import Remembered, StateWanted
-from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.identity import Identity, ZkSeen
 from coordinator.core.cluster.znodes import LogEnd, NodeState
 from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
 from coordinator.core.cluster_node import effects as c
@@ -137,7 +137,8 @@ class ClusterProcess:
             rack=self.name,
             release="0",
             cluster_id=place.cluster_id,
-            controller_epoch=disk.disk.controller_epoch,
+            controller_epoch=disk.disk.memory.controller_epoch,
+            seen=ZkSeen(disk.disk.memory.node_epoch, disk.disk.memory.buckets),
             log_ends=ends,
             damaged=disk.disk.damaged,
         )
@@ -330,10 +331,14 @@ class ClusterProcess:
         self.later(0, partial(self.step, Remembered()))
 
     def _remember(self, effect: r.Remember) -> None:
-        if effect.controller_epoch < self.disk.disk.controller_epoch:
-            why = f"{self.name} remembers {effect} after {self.disk.disk.controller_epoch}"
+        obeyed = self.disk.disk.memory.controller_epoch
+        if effect.controller_epoch < obeyed:
+            why = f"{self.name} remembers {effect} after {obeyed}"
             raise ViolationError("MonotonicEpochs", why)
         self.disk.disk.remember(effect.controller_epoch)
+
+    def _remember_seen(self, effect: RememberSeen) -> None:
+        self.disk.disk.remember_seen(effect.node_epoch, effect.buckets)
 
     def _notice(self, effect: e.Notice) -> None:
         if effect.kind == "registered" and self.disk.disk.damaged:
@@ -500,6 +505,7 @@ _PERFORM: dict[type, Callable[[ClusterProcess, Any], None]] = {
     e.ResolveOffsets: ClusterProcess._resolve,
     JoinedCluster: ClusterProcess._join,
     r.Remember: ClusterProcess._remember,
+    RememberSeen: ClusterProcess._remember_seen,
     r.OpenReplica: ClusterProcess._open,
     r.DropReplica: ClusterProcess._drop,
     r.AppendBatches: ClusterProcess._append_batches,

@@ -7,6 +7,7 @@ import pytest
 from tests.sim.cluster.directed import CopiedNodeWorld, PutBackWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
+from tests.sim.cluster.put_back import OldCopyWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
@@ -62,3 +63,8 @@ def test_nothing_is_lost_when_one_directory_is_put_back_while_all_nodes_are_down
 def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller() -> None:
     broken = {seed: outcome.shown for seed in range(3) if (outcome := run_cluster_seed(seed, kind=PutBackWorld)).broken}
     assert broken == {}
+
+
+def test_nodes_halt_whose_zookeeper_was_put_back_and_lose_nothing_when_it_is_mended() -> None:
+    outcomes = [run_cluster_seed(seed, story_lines=40, kind=OldCopyWorld) for seed in range(4)]
+    assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}

@@ -8,8 +8,9 @@ import msgspec.structs
 import pytest
 
 from coordinator.config import Settings, load_settings
+from coordinator.core.cluster.identity import ZkSeen
 from coordinator.core.cluster.znodes import Cluster, LogEnd
-from coordinator.core.log.meta import DirectoryMeta, Membership
+from coordinator.core.log.meta import ClusterMemory, DirectoryMeta, Membership
 from coordinator.core.log.storage import OpenedLog
 from coordinator.runtime.peers.limits import PeerLimits
 from coordinator.service.cluster import identity_of, limits_of, why_other_than_set
@@ -21,7 +22,9 @@ FLAGS: dict[str, object] = {"node.mode": "cluster", "node.id": 3, "node.rack": "
 
 def directory(cluster_id: str = "c1") -> Any:
     return SimpleNamespace(
-        meta=DirectoryMeta(100, "d3", Membership(3, cluster_id, 4)), controller_epoch=6, damaged=frozenset({9})
+        meta=DirectoryMeta(100, "d3", Membership(3, cluster_id, 4)),
+        memory=ClusterMemory(6, 3, {0: 2}),
+        damaged=frozenset({9}),
     )
 
 
@@ -31,6 +34,7 @@ def test_a_node_is_who_its_directory_and_its_settings_say() -> None:
     identity = identity_of(settings, directory(), opened, ("h", 1), ("h", 2), new_cluster_id="new")
     assert (identity.node_id, identity.directory_id, identity.starts, identity.rack) == (3, "d3", 4, "r")
     assert (identity.cluster_id, identity.controller_epoch, identity.damaged) == ("c1", 6, {9})
+    assert identity.seen == ZkSeen(3, {0: 2})
     assert identity.addresses == {"members": "h:1", "peers": "h:2"}
     assert identity.log_ends == {0: LogEnd(leader_epoch=3, end=7), 1: LogEnd(leader_epoch=0, end=0)}
     assert identity.forms == Cluster(

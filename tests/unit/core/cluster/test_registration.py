@@ -5,11 +5,19 @@ from random import Random
 
 import pytest
 
-from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, Stuck
+from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RememberSeen, Stuck
 from coordinator.core.cluster.events import Obeyed, RegistrationEvent, Remembered, StateWanted, Ticked
-from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.identity import Identity, ZkSeen
 from coordinator.core.cluster.image import Image, read_node
-from coordinator.core.cluster.registration import MARGIN_MS, Registration, begin, step, waits_for
+from coordinator.core.cluster.registration import (
+    MARGIN_MS,
+    REMEMBER_EVERY_MS,
+    Registration,
+    begin,
+    is_of_our_time,
+    step,
+    waits_for,
+)
 from coordinator.core.cluster.transactions import BucketChange, change_shards
 from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, LiveNode, NodeState, ShardEntry, encode
 from coordinator.core.cluster.zookeeper import (
@@ -65,6 +73,7 @@ class Newcomer:
         self.world = world
         self.machine: Registration = begin(identity, TIMEOUT_MS)
         self.said: list[JoinedCluster | LifeBegan | MayNotJoin | Stuck] = []
+        self.remembered = identity.seen
         self.is_up = True
         self.port = SimulatedZooKeeper(
             world.servers,
@@ -94,6 +103,9 @@ class Newcomer:
                     self.port.read(effect)
                 case ZkMulti():
                     self.port.commit(effect)
+                case RememberSeen():
+                    assert self.is_up
+                    self.remembered = ZkSeen(effect.node_epoch, effect.buckets)
                 case JoinedCluster():
                     self.said.append(effect)
                     self.world.schedule.after(5, self.take, Remembered())
@@ -298,6 +310,84 @@ def test_a_directory_of_another_cluster_or_time_is_refused(which: Identity, said
     assert isinstance(refused, MayNotJoin)
     assert said in refused.why
     assert 3 not in world.image().known
+
+
+OLDER_VERSION = (
+    "ZooKeeper has version 1 of /shards/0, and this node has seen 2: its data is from an earlier time, in which others "
+    "led and were in sync; put its newest data back"
+)
+OLDER_LIFE = (
+    "ZooKeeper has node epoch 0 of this node, which has been registered under 1: its data is from an earlier time, and "
+    "it would give the same epochs again; put its newest data back"
+)
+MISSING = (
+    "ZooKeeper has no /shards/7, and this node has seen version 0 of it: its data is from an earlier time, or a part "
+    "of it was removed, and leader epochs would be given again; put its newest data back"
+)
+
+
+def changed(world: World) -> None:
+    """Have somebody change the one bucket there is."""
+    bucket = world.image().buckets[0]
+    world.write(*next(change_shards(0, [BucketChange(0, bucket.value, bucket.version)])))
+
+
+def test_a_node_remembers_how_far_zookeeper_is_before_it_lives_and_when_that_changes() -> None:
+    world, one, _ = two_nodes()
+    world.run(REMEMBER_EVERY_MS + 1_000)
+    assert one.remembered == ZkSeen(0, {0: 0})
+    changed(world)
+    world.run(REMEMBER_EVERY_MS + 1_000)
+    assert one.remembered == ZkSeen(0, {0: 1})
+    world.servers.expire(one.port.owner)
+    world.run()
+    assert one.remembered == ZkSeen(1, {0: 1})
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (ZkSeen(0, {0: 1}), None),
+        (ZkSeen(0, {0: 2}), OLDER_VERSION),
+        (ZkSeen(1, {0: 1}), OLDER_LIFE),
+        (ZkSeen(0, {0: 1, 7: 0}), MISSING),
+    ],
+    ids=["as it was", "older bucket", "older life", "no bucket"],
+)
+def test_a_node_does_not_register_where_less_is_than_it_has_seen(seen: ZkSeen, said: str | None) -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    changed(world)
+    again = Newcomer(world, replace(identity(1, starts=2, cluster="c1"), seen=seen))
+    world.run(TIMEOUT_MS + MARGIN_MS)
+    assert again.said == [LifeBegan(1) if said is None else MayNotJoin(said)]
+
+
+def test_a_node_whose_session_is_in_the_copy_stops_as_soon_as_it_is_connected_to_it() -> None:
+    world, one, two = two_nodes()
+    changed(world)
+    tree = world.servers.copy()
+    changed(world)
+    world.run()
+    world.servers.put_back(tree, keeps_sessions=True)
+    world.run()
+    for node in (one, two):
+        assert node.said[-1] == MayNotJoin(OLDER_VERSION)
+        assert not is_of_our_time(node.machine)
+
+
+def test_a_bucket_that_somebody_removes_and_puts_back_stops_nobody_who_saw_it() -> None:
+    world, one, _ = two_nodes()
+    changed(world)
+    world.run()
+    bucket = world.servers.tree["/shards/0"]
+    world.write(ZkDelete("/shards/0", bucket.version))
+    world.run(REMEMBER_EVERY_MS)
+    world.write(ZkCreate("/shards/0", bucket.data))
+    one.port.cut()
+    world.run(REMEMBER_EVERY_MS)
+    assert one.said[-1] == LifeBegan(0)
+    assert one.remembered == ZkSeen(0, {0: 0})
 
 
 def test_a_zookeeper_that_lost_its_data_is_not_made_a_new_cluster() -> None:

@@ -20,6 +20,7 @@ GOLDEN_V2 = (
     b'{"format":2,"shards":50,"directory_id":"3f2a","cluster_id":"c7","node_id":2,"starts":9,"crc32c":"58a5c052"}\n'
 )
 GOLDEN_MEMORY = b'{"controller_epoch":12,"crc32c":"2362ef4f"}\n'
+GOLDEN_SEEN = b'{"controller_epoch":12,"crc32c":"8b45464d","node_epoch":3,"buckets":{"0":7,"10":4}}\n'
 
 
 @pytest.mark.parametrize(("meta", "golden"), [(META, GOLDEN_V1), (OF_CLUSTER, GOLDEN_V2)], ids=["1", "2"])
@@ -36,6 +37,9 @@ def test_a_node_that_has_joined_no_cluster_yet_is_told_from_a_standalone_one() -
 def test_what_is_remembered_keeps_its_bytes() -> None:
     assert encode_memory(ClusterMemory(12)) == GOLDEN_MEMORY
     assert decode_memory(GOLDEN_MEMORY, path_hint="cluster.json") == ClusterMemory(12)
+    seen = ClusterMemory(12, 3, {10: 4, 0: 7})
+    assert encode_memory(seen) == GOLDEN_SEEN
+    assert decode_memory(GOLDEN_SEEN, path_hint="cluster.json") == seen
 
 
 @pytest.mark.parametrize(
@@ -44,8 +48,9 @@ def test_what_is_remembered_keeps_its_bytes() -> None:
         (GOLDEN_V1, lambda data: decode_meta(data, path_hint="meta.json")),
         (GOLDEN_V2, lambda data: decode_meta(data, path_hint="meta.json")),
         (GOLDEN_MEMORY, lambda data: decode_memory(data, path_hint="cluster.json")),
+        (GOLDEN_SEEN, lambda data: decode_memory(data, path_hint="cluster.json")),
     ],
-    ids=["1", "2", "memory"],
+    ids=["1", "2", "memory", "memory of versions"],
 )
 def test_any_flipped_bit_and_any_cut_is_detected(golden: bytes, decode: Callable[[bytes], object]) -> None:
     for position in range(len(golden)):

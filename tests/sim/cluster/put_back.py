@@ -1,0 +1,72 @@
+"""Worlds in which ZooKeeper's data is put back from a copy: whoever knows better has to halt, and nothing may be lost.
+
+The copy is of any moment before; whatever faults can change in ZooKeeper may have changed since, under the same
+controller or others. The newest data is put back in the end, as the runbook says, and all goes on with that.
+"""
+
+from coordinator.core.cluster.observer import READ_ALL_MS
+from coordinator.core.cluster.znodes import SHARDS
+from tests.sim.cluster.checker import ViolationError
+from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
+from tests.sim.cluster.world import ClusterWorld
+from tests.sim.zookeeper_servers import Tree
+
+
+class OldCopyWorld(ClusterWorld):
+    """ZooKeeper is put back from a copy, while nodes run or after they have ended, with their sessions or without.
+
+    Everybody has been there after the last change, so every node has to halt, however often it is started, and nobody
+    may change anything in what was put back.
+    """
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin()
+        schedule.run_until(SETTLED_MS)
+        copy = self.servers.copy()
+        old = _shards(copy)
+        schedule.after(0, self._break_something)
+        schedule.run_until(schedule.now_ms + dice.choice((500, 3_000, 9_000)))
+        self._settle()
+        while _shards(self.servers.copy()) == old:
+            dice.choice(self.processes).end(loses_power=False, why="is killed")
+            schedule.run_until(schedule.now_ms + dice.choice((100, 3_000, 9_000)))
+            self._settle()
+        newest = self.servers.copy()
+        is_ended = dice.random() < 0.5
+        for process in self.processes:
+            process.halts = []
+            if is_ended:
+                process.end(loses_power=dice.random() < 0.5, why="ends")
+        self.servers.put_back(copy, keeps_sessions=dice.random() < 0.5)
+        schedule.tell("zookeeper", "is put back")
+        self.faults += 1
+        for _ in range(2):
+            for process in dice.sample(self.processes, len(self.processes)):
+                schedule.run_until(schedule.now_ms + dice.choice((10, 1_000, 5_000)))
+                process.power_on()
+        schedule.run_until(schedule.now_ms + HALTED_MS)
+        for process in self.processes:
+            if not process.halts or not all("earlier time" in why for why in process.halts):
+                raise ViolationError("OldZooKeeper", f"{process.name} halts with {process.halts}")
+        if _shards(self.servers.copy()) != old:
+            raise ViolationError("OldZooKeeper", "somebody has changed what was put back")
+        for process in self.processes:
+            process.end(loses_power=False, why="ends")
+        self.servers.put_back(newest)
+        schedule.tell("zookeeper", "has its newest data again")
+        for process in self.processes:
+            process.halts = None
+        self._heal()
+        self._come_to_rest()
+
+    def _settle(self) -> None:
+        """Have every node run in a whole world for long enough to see all that has changed."""
+        self._heal()
+        self.schedule.run_until(self.schedule.now_ms + 4 * SETTLED_MS + (READ_ALL_MS if self.has_lost_watches else 0))
+
+
+def _shards(tree: Tree) -> Tree:
+    """Return what is said of shards."""
+    return {path: node for path, node in tree.items() if path.startswith(SHARDS)}
