@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
@@ -28,7 +29,7 @@ from spark_kcoord.consumer.reading import Reading
 from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.consumer.shells.async_bell import AsyncBell
 from spark_kcoord.consumer.shells.async_shell import AsyncShell
-from spark_kcoord.consumer.shells.guard import Guard
+from spark_kcoord.consumer.shells.guard import Guard, is_inside
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
 from spark_kcoord.consumer.values import (
     ConsumerRecord,
@@ -67,6 +68,7 @@ class AsyncConsumer(Looks, AsyncShell):
         self._reading = Reading(self._settings, self._flows)
         self._turn = asyncio.Lock()
         self._at_turn: asyncio.Task[Any] | None = None
+        self._turns_asked = 0
         self._is_made = True
 
     def _make_flows(self, ring: Callable[[], None]) -> Flows:
@@ -355,7 +357,8 @@ class AsyncConsumer(Looks, AsyncShell):
                 "use it in that loop, for example by asyncio.run_coroutine_threadsafe()."
             )
         with self._guard.entered() as is_first:
-            if is_first:
+            # A signal may come in the middle of a call that is about to return something.
+            if is_first and not is_inside(_GIVING, self, sys._getframe(1)):
                 self._reading.begin()
             return work()
 
@@ -371,7 +374,18 @@ class AsyncConsumer(Looks, AsyncShell):
         Yields how much of the time is left; raises _NoTurnError when it was over before.
         """
         self._must_not_be_told()
-        began = time.monotonic() if self._turn.locked() else None
+        # A turn that is free may be another's already who has not gone on yet.
+        began = time.monotonic() if self._turns_asked else None
+        self._turns_asked += 1
+        try:
+            async with self._at_its_turn(timeout_s):
+                waited_s = 0.0 if began is None else time.monotonic() - began
+                yield max(0.0, min(timeout_s - waited_s, 1e9))
+        finally:
+            self._turns_asked -= 1
+
+    @asynccontextmanager
+    async def _at_its_turn(self, timeout_s: float) -> AsyncIterator[None]:
         try:
             async with asyncio.timeout(None if timeout_s == math.inf else timeout_s):
                 await self._turn.acquire()
@@ -380,14 +394,13 @@ class AsyncConsumer(Looks, AsyncShell):
         try:
             self._at_turn = asyncio.current_task()
             self._begin()
-            waited_s = 0.0 if began is None else time.monotonic() - began
-            yield max(0.0, min(timeout_s - waited_s, 1e9))
+            yield
         finally:
             self._at_turn = None
             self._turn.release()
 
     def _must_not_be_told(self) -> None:
-        if self._at_turn is not None and self._at_turn is _current_task():
+        if self._is_told or (self._at_turn is not None and self._at_turn is _current_task()):
             raise WrongThreadError(
                 "A listener or callback made a call that hands partitions over: make it when the call has ended that "
                 "told it."
@@ -402,6 +415,10 @@ class AsyncConsumer(Looks, AsyncShell):
             return
         self._flows.abandon()
         warnings.warn(f"{self!r} was not stopped", ResourceWarning, source=self, stacklevel=2)
+
+
+_GIVING: Final = (AsyncConsumer._next.__code__, AsyncConsumer._take.__code__)
+"""The calls that give records."""
 
 
 class _NoTurnError(Exception):

@@ -24,7 +24,7 @@ from spark_kcoord.consumer.looks import Looks, together
 from spark_kcoord.consumer.reading import Reading
 from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.consumer.shells.bell import Bell
-from spark_kcoord.consumer.shells.guard import Guard
+from spark_kcoord.consumer.shells.guard import Guard, is_inside
 from spark_kcoord.consumer.shells.shell import Shell
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
 from spark_kcoord.consumer.values import (
@@ -298,11 +298,7 @@ class Consumer(Looks, Shell):
             self._reading.begin()
 
     def _is_giving(self, frame: FrameType | None) -> bool:
-        while frame is not None:
-            if frame.f_code in _GIVING and frame.f_locals.get("self") is self:
-                return True
-            frame = frame.f_back
-        return False
+        return is_inside(_GIVING, self, frame)
 
 
 _GIVING: Final = (Consumer.__next__.__code__, Consumer._take.__code__)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -256,3 +256,78 @@ def test_a_question_that_is_answered_leaves_the_look_up_in_use(make: Make) -> No
     shell = make()
     assert shell.drive(one(Ask(lambda: "it"))) == "it"
     assert shell._flows.lookups_left == 0
+
+
+def on_loop(main: Callable[[OnLoop], Coroutine[Any, Any, None]]) -> None:
+    """Run a coroutine that is given the asyncio shell."""
+    shell = OnLoop(lambda _: None)
+
+    async def run() -> None:
+        shell._bell.bind(asyncio.get_running_loop())
+        await main(shell)
+
+    try:
+        asyncio.run(run())
+    finally:
+        shell._let_workers_go()
+
+
+async def asked(shell: OnLoop, work: Callable[[], Any]) -> "asyncio.Task[Any]":
+    task = asyncio.create_task(shell._drive(one(Ask(work))))
+    await asyncio.sleep(0)
+    return task
+
+
+def test_a_question_does_not_stay_behind_one_that_was_given_up() -> None:
+    is_over = threading.Event()
+
+    async def main(shell: OnLoop) -> None:
+        first = await asked(shell, lambda: is_over.wait(LONG_S))
+        second = await asked(shell, lambda: "it")
+        first.cancel()
+        async with asyncio.timeout(LONG_S / 2):
+            assert await second == "it"
+        assert shell._flows.lookups_left == 1
+
+    try:
+        on_loop(main)
+    finally:
+        is_over.set()
+
+
+def test_a_question_that_was_given_up_before_its_turn_is_never_asked() -> None:
+    is_over, was_asked = threading.Event(), []
+
+    async def main(shell: OnLoop) -> None:
+        first = await asked(shell, lambda: is_over.wait(LONG_S))
+        second = await asked(shell, lambda: was_asked.append("it"))
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        is_over.set()
+        assert await first
+        assert await (await asked(shell, lambda: "another")) == "another"
+        assert shell._flows.lookups_left == 0
+        assert was_asked == []
+
+    try:
+        on_loop(main)
+    finally:
+        is_over.set()
+
+
+def test_work_that_ends_a_consumer_does_not_wait_for_a_question() -> None:
+    is_over = threading.Event()
+
+    async def main(shell: OnLoop) -> None:
+        question = await asked(shell, lambda: is_over.wait(LONG_S))
+        async with asyncio.timeout(LONG_S / 2):
+            assert await shell._drive(one(Do(lambda: "done"))) == "done"
+        assert shell._flows.lookups_left == 1, "the question still uses the look-up"
+        is_over.set()
+        assert await question
+
+    try:
+        on_loop(main)
+    finally:
+        is_over.set()

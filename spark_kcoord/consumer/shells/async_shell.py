@@ -1,6 +1,7 @@
 """The shell of an asyncio consumer: what a flow waits for is awaited, on the event loop of the program.
 
-Calls that block are made on one thread beside the loop. A task that is cancelled ends its flow as Ctrl-C does.
+Calls that block are made on one thread beside the loop, one after the other. A task that is cancelled ends its flow as
+Ctrl-C does; the question that it asked is given up, and nobody waits behind it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from spark_kcoord.consumer.calls import Calls
@@ -22,6 +24,9 @@ __all__ = ["AsyncShell"]
 
 T = TypeVar("T")
 
+_TELLING: ContextVar[tuple[object, ...]] = ContextVar("telling", default=())
+"""The listeners and callbacks that this task, or the one that began it, is inside of."""
+
 
 class AsyncShell:
     """Performs the wishes of flows; several flows may be under way, each in a task of its own."""
@@ -30,6 +35,8 @@ class AsyncShell:
     _calls: Calls
     _flows: Flows
     _workers: ThreadPoolExecutor | None = None
+    _question: asyncio.Lock | None = None
+    _telling: object = None
 
     async def _drive(self, flow: Flow[T]) -> T:
         """Perform what a flow waits for, to its end."""
@@ -53,9 +60,9 @@ class AsyncShell:
     async def _perform(self, wish: Wish) -> Any:
         match wish:
             case Tell(owed):
-                return await _awaited(self._calls.tell(owed))
+                return await self._tell(lambda: self._calls.tell(owed))
             case Call(work):
-                return await _awaited(work())
+                return await self._tell(work)
             case Wait(seconds):
                 return await self._bell.wait(seconds)
             case Answer(future, seconds):
@@ -63,7 +70,25 @@ class AsyncShell:
             case Ask(work):
                 return await self._ask(work)
             case Do(work):
+                if self._question is not None and self._question.locked():
+                    self._give_up()
                 return await asyncio.wrap_future(self._beside(work))
+
+    async def _tell(self, work: Callable[[], Any]) -> Any:
+        before = _TELLING.get()
+        self._telling = object()
+        _TELLING.set((*before, self._telling))
+        try:
+            result = work()
+            return await result if inspect.isawaitable(result) else result
+        finally:
+            self._telling = None
+            _TELLING.set(before)
+
+    @property
+    def _is_told(self) -> bool:
+        """True in a listener or callback that is under way, and in tasks that it began."""
+        return self._telling is not None and self._telling in _TELLING.get()
 
     async def _answer(self, future: Future[Any], seconds: float) -> Any:
         deadline = time.monotonic() + seconds
@@ -77,15 +102,22 @@ class AsyncShell:
         return future.result()
 
     async def _ask(self, work: Callable[[], Any]) -> Any:
-        future = self._beside(work)
-        future.add_done_callback(lambda _: self._bell.ring())
-        try:
-            return await self._answer(future, math.inf)
-        finally:
-            if not future.done():
-                # The work goes on until its time is over; whoever asks next does not wait for it.
-                self._let_workers_go()
-                self._flows.leave_lookup()
+        if self._question is None:
+            self._question = asyncio.Lock()
+        # Awaited here and not in the worker's queue: nobody is to stay behind a question that is given up.
+        async with self._question:
+            future = self._beside(work)
+            future.add_done_callback(lambda _: self._bell.ring())
+            try:
+                return await self._answer(future, math.inf)
+            finally:
+                if not future.done():
+                    self._give_up()
+
+    def _give_up(self) -> None:
+        """Have the question that is under way go on until its time is over; whoever asks next does not wait for it."""
+        self._let_workers_go()
+        self._flows.leave_lookup()
 
     def _beside(self, work: Callable[[], Any]) -> Future[Any]:
         if self._workers is None:
@@ -96,7 +128,3 @@ class AsyncShell:
         workers, self._workers = self._workers, None
         if workers is not None:
             workers.shutdown(wait=False)
-
-
-async def _awaited(result: Any) -> Any:
-    return await result if inspect.isawaitable(result) else result

@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from types import FrameType
+from collections.abc import Collection
+from types import CodeType, FrameType
 
 from spark_kcoord.consumer.errors import ConsumerClosedError, WrongThreadError
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "is_inside"]
 
 
 class Guard:
@@ -94,6 +95,15 @@ class _Entrance:
 def _is_running(wanted: FrameType | None, frame: FrameType | None) -> bool:
     while frame is not None:
         if frame is wanted:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_inside(calls: Collection[CodeType], consumer: object, frame: FrameType | None) -> bool:
+    """Say whether a frame runs within one of some methods of a consumer: a signal may have come in the middle of it."""
+    while frame is not None:
+        if frame.f_code in calls and frame.f_locals.get("self") is consumer:
             return True
         frame = frame.f_back
     return False

@@ -15,7 +15,14 @@ from spark_kcoord.fetch.records.plain import records as plain_records
 
 cdef extern from *:
     """
-    static PyObject *kcoord_new_tuple(PyTypeObject *kind, Py_ssize_t size) { return kind->tp_alloc(kind, size); }
+    static PyObject *kcoord_new_tuple(PyTypeObject *kind, Py_ssize_t size) {
+        PyObject *made = kind->tp_alloc(kind, size);
+    #if PY_VERSION_HEX >= 0x030E0000
+        /* From Python 3.14 on a tuple keeps its hash; -1 says that it is not known yet. */
+        if (made != NULL) ((PyTupleObject *)made)->ob_hash = -1;
+    #endif
+        return made;
+    }
     """
     object kcoord_new_tuple(PyTypeObject *kind, Py_ssize_t size)
 

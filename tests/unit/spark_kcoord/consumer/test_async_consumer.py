@@ -20,6 +20,9 @@ from tests.helpers.fake_consuming import AsyncRig, owned
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
+LONG_S = 60.0
+"""Longer than any test lasts that does not hang."""
+
 
 @pytest.fixture(autouse=True)
 def _collecting() -> Iterator[None]:
@@ -294,6 +297,86 @@ async def test_a_listener_may_not_hand_over() -> None:
         with pytest.raises(errors.WrongThreadError, match="listener"):
             await rig.getmany()
         assert len(await rig.offsets()) == 10
+
+
+@on_loop
+async def test_a_listener_may_not_wait_for_a_task_that_hands_over() -> None:
+    class Polls:
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await asyncio.create_task(rig.getone())  # type: ignore[arg-type]
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+    rig = AsyncRig(topics=())
+    async with rig:
+        rig.subscribe(["t"], listener=Polls())  # type: ignore[arg-type]
+        with pytest.raises(errors.WrongThreadError, match="listener"):
+            async with asyncio.timeout(LONG_S):
+                await rig.getmany()
+        assert len(await rig.offsets()) == 10
+
+
+@on_loop
+async def test_a_task_that_a_listener_began_reads_when_the_call_has_ended_that_told_it() -> None:
+    may_read, tasks = asyncio.Event(), []
+
+    async def read() -> Any:
+        await may_read.wait()
+        return await rig.getone()
+
+    class Begins:
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            tasks.append(asyncio.create_task(read()))
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+    rig = AsyncRig(topics=())
+    async with rig:
+        rig.subscribe(["t"], listener=Begins())  # type: ignore[arg-type]
+        assert await rig.offsets(max_records=1) == [(0, 0)]
+        may_read.set()
+        assert (await tasks[0]).offset == 1
+
+
+@on_loop
+async def test_a_turn_that_another_has_already_counts_as_waited_for() -> None:
+    async with AsyncRig() as rig:
+        may_end = asyncio.Event()
+
+        async def second() -> None:
+            async with rig._handing_over():
+                await may_end.wait()
+
+        first = rig._handing_over()
+        await first.__aenter__()
+        waiting = asyncio.create_task(second())
+        await turns()
+        await first.__aexit__(None, None, None)
+        asyncio.get_running_loop().call_soon(may_end.set)
+        async with rig._handing_over(LONG_S) as left_s:
+            assert left_s < LONG_S, "the time for which another had the turn was given twice"
+        await waiting
+
+
+@pytest.mark.parametrize("step", ["mark_returned", "give"])
+@on_loop
+async def test_a_signal_handler_does_not_count_what_the_call_that_it_ends_was_about_to_return(step: str) -> None:
+    async with AsyncRig(max_poll_records=4) as rig:
+        owner: Any = rig._flows.machine if step == "mark_returned" else rig._reading
+        done = getattr(owner, step)
+
+        def then_a_signal(*given: Any) -> Any:
+            done(*given)
+            setattr(owner, step, done)
+            rig.assignment()
+            raise KeyboardInterrupt
+
+        setattr(owner, step, then_a_signal)
+        with suppress(KeyboardInterrupt):
+            await (rig.getmany() if step == "mark_returned" else rig.getone())
+        assert (await rig.getone()).offset == 0
 
 
 @on_loop

@@ -95,3 +95,10 @@ def test_a_class_that_is_no_tuple_is_refused() -> None:
     wrong = rows_of([]).set_column(0, "key", pa.array([], pa.string()))
     with pytest.raises(TypeError):
         load_decoder("native").records(wrong, "t", 3, (), ConsumerRecord)
+
+
+def test_a_record_is_hashed_by_its_fields_and_not_by_what_its_memory_held() -> None:
+    fields = {"key": b"k", "value": None, "topic": "t", "partition": 3, "offset": 1, "timestamp": 2, "timestampType": 0}
+    for made in both(rows_of([fields | {"headers": None}]), ()):
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(made[0])
