@@ -255,7 +255,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "api_version": "the versions are agreed on with each broker",
     "bootstrap_timeout_ms": "every call has a time-out of its own",
-    "max_in_flight_requests_per_connection": "one fetch is under way to a broker, and one answer is decoded",
+    "max_in_flight_requests_per_connection": "one fetch is under way on a connection, and one answer is decoded",
     "receive_message_max_bytes": "an answer is as large as its limits and one record batch allow",
     "enable_incremental_fetch_sessions": "partitions without news cost no bytes worth saving",
     "allow_auto_create_topics": "reading never creates a topic",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -73,26 +73,51 @@ class Backoff:
         return time.monotonic() >= self.deadline
 
 
-class KafkaClient:
-    """Warm connections to the brokers of one Kafka cluster. Opens nothing until the first call."""
+@dataclass(slots=True)
+class _Known:
+    """The things that clients beside each other know together: topics, the last metadata, and who connects by it."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    topics: dict[str, TopicMetadata] = field(default_factory=dict)
+    metadata: Any = None
+    managers: list[KafkaConnectionManager] = field(default_factory=list)
+
+
+class KafkaClient:
+    """Warm connections to the brokers of one Kafka cluster. Opens nothing until the first call.
+
+    One `beside` another has connections of its own; the other's turns drive it, and it is closed first.
+    """
+
+    def __init__(self, settings: KafkaSettings, *, beside: KafkaClient | None = None) -> None:
         self.settings = settings
         quieten()
         config = dict(settings.client)
+        self._is_alone = beside is None
         # The loop runs only inside our calls, so a slow step of it blocks nobody else: threshold 0 is off.
-        self._net = NetworkSelector(client_id=config["client_id"], slow_task_threshold_secs=0)
+        self._net: NetworkSelector
+        self._known: _Known
+        if beside is None:
+            self._net = NetworkSelector(client_id=config["client_id"], slow_task_threshold_secs=0)
+            self._known = _Known()
+        else:
+            self._net, self._known = beside._net, beside._known
         self._manager = KafkaConnectionManager(
             self._net,
             bootstrap_servers=list(settings.servers),
             receive_message_max_bytes=_FRAME_LIMIT_BYTES,
             **config,
         )
+        self._known.managers.append(self._manager)
+        if self._known.metadata is not None:
+            self._manager.cluster.update_metadata(self._known.metadata)
         self._receive_path = path_wished()
-        self._topics: dict[str, TopicMetadata] = {}
         self._last_failure: kafka_errors.KafkaError | None = None
         self.requests = 0
         """The requests that were sent, but for those by which the library connects."""
+
+    def beside(self) -> KafkaClient:
+        """Return a client of the same cluster and the same thread with connections of its own."""
+        return KafkaClient(self.settings, beside=self)
 
     @property
     def cluster_id(self) -> str | None:
@@ -157,7 +182,7 @@ class KafkaClient:
 
     def topic(self, name: str) -> TopicMetadata | None:
         """Return what is known about a topic, or None when nothing is or it is older than the age limit."""
-        known = self._topics.get(name)
+        known = self._known.topics.get(name)
         if known is None or time.monotonic() - known.learned_at > self.settings.metadata_max_age_ms / 1000:
             return None
         return known
@@ -165,7 +190,7 @@ class KafkaClient:
     async def refresh(self, topics: Collection[str]) -> dict[str, TopicMetadata]:
         """Ask any broker about ``topics`` and remember the answer; raises kafka-python's errors."""
         await self._ask_metadata(sorted(topics))
-        return {name: self._topics[name] for name in topics if name in self._topics}
+        return {name: self._known.topics[name] for name in topics if name in self._known.topics}
 
     async def topic_names(self) -> list[str]:
         """Ask any broker which topics there are, remember the answer, and return their names without internal ones."""
@@ -183,7 +208,9 @@ class KafkaClient:
         )
         self.requests += 1
         response = await connection.send_request(request, request_timeout_ms=self.settings.request_timeout_ms)
-        self._manager.cluster.update_metadata(response)
+        self._known.metadata = response
+        for manager in self._known.managers:
+            manager.cluster.update_metadata(response)
         now = time.monotonic()
         for topic in response.topics:
             error = kafka_errors.for_code(topic.error_code)
@@ -193,7 +220,7 @@ class KafkaClient:
                 error=None if error is kafka_errors.NoError else error,
                 learned_at=now,
             )
-            self._topics[topic.name] = _without_older_leaders(found, self._topics.get(topic.name))
+            self._known.topics[topic.name] = _without_older_leaders(found, self._known.topics.get(topic.name))
         return response
 
     async def _any_connection(self) -> Any:
@@ -222,7 +249,9 @@ class KafkaClient:
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""
         self._manager.close()
-        self._net.close()
+        self._known.managers.remove(self._manager)
+        if self._is_alone:
+            self._net.close()
 
 
 def _without_older_leaders(found: TopicMetadata, known: TopicMetadata | None) -> TopicMetadata:

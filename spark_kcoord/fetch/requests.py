@@ -68,19 +68,24 @@ class PartAnswer:
 
 
 def fetch_request(
-    settings: KafkaSettings, wanted: Sequence[PartWanted], *, most_bytes: int, from_leader: bool = False
+    settings: KafkaSettings,
+    wanted: Sequence[PartWanted],
+    *,
+    most_bytes: int,
+    from_leader: bool = False,
+    max_wait_ms: int | None = None,
 ) -> FetchRequest:
     """Return the request for some partitions, in whose order those of a topic must be together.
 
     Topics go by id where all have one, so that another topic of the same name is never read. A leader that is asked
-    with ``from_leader`` sends nobody to a replica.
+    with ``from_leader`` sends nobody to a replica. The broker waits as the settings say, or for ``max_wait_ms``.
     """
     by_topic: dict[str, list[PartWanted]] = {}
     for part in wanted:
         by_topic.setdefault(part.topic, []).append(part)
     has_ids = all(part.topic_id is not None for part in wanted)
     return FetchRequest(
-        max_wait_ms=settings.fetch_max_wait_ms,
+        max_wait_ms=settings.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms,
         min_bytes=settings.fetch_min_bytes,
         max_bytes=most_bytes,
         isolation_level=int(settings.is_read_committed),

@@ -48,6 +48,14 @@ def fetched(
     return FetchResponse(throttle_time_ms=throttle, error_code=0, responses=[topic])
 
 
+def offsets_answered(offset: int) -> ListOffsetsResponse:
+    """Return the answer of the broker to a question for an offset of partition 0."""
+    answer = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
+        partition_index=0, error_code=0, offset=offset
+    )
+    return ListOffsetsResponse(topics=[ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[answer])])
+
+
 def values(*offsets: int) -> bytes:
     """Return one batch that begins at the first of these offsets."""
     return record_batch([Row(value=b"v")] * len(offsets), base_offset=offsets[0])
@@ -103,11 +111,7 @@ class ScriptedKafka:
                 offset = self._local_start(node_id, partition.current_leader_epoch)
             else:
                 offset = self.log[(EARLIEST_POSITION, LATEST_POSITION).index(partition.timestamp)]
-            answer = ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse(
-                partition_index=0, error_code=0, offset=offset
-            )
-            topic = ListOffsetsResponse.ListOffsetsTopicResponse(name="t", partitions=[answer])
-            return ListOffsetsResponse(topics=[topic])
+            return offsets_answered(offset)
         assert isinstance(request, FetchRequest)
         self.asked.append((node_id, request.topics[0].partitions[0].fetch_offset))
         self.racks.append(request.rack_id)

@@ -26,8 +26,8 @@ _LONGEST_WAIT_S = 1.0
 class Part:
     """One partition under one token; before `ready_at` (monotonic clock) it is not asked for.
 
-    `is_out` says that a request for it is under way, `is_stopped` that nothing more is fetched under its token,
-    `is_by_name` that it may be of any topic of the name.
+    `is_out` says that a request for it is under way, `was_asked` that one was before, `is_stopped` that nothing more is
+    fetched under its token, `is_by_name` that it may be of any topic of the name.
     """
 
     key: TopicPartition
@@ -39,6 +39,7 @@ class Part:
     ready_at: float = 0.0
     wait_s: float = 0.0
     is_out: bool = False
+    was_asked: bool = False
     is_stopped: bool = False
     is_by_name: bool = False
     end: int | None = None

@@ -1,14 +1,16 @@
 """A fetcher that follows partitions as their records come, on a thread of its own, with connections of its own.
 
 One request is out to each broker for all the partitions that it leads, and waits there for records; while one answer is
-decoded the next is on its way. All that was fetched and not taken back is bounded: beyond it nothing is asked for. What
-comes is handed over in order, partition by partition, and says under which token it was fetched. It decides nothing
-about offsets: a position that Kafka does not have is told, and nothing more of that partition is fetched.
+decoded the next is on its way, and `lanes` says when there is a second for positions that are new. All that was fetched
+and not taken back is bounded: beyond it nothing is asked for. What comes is handed over in order, partition by
+partition, and says under which token it was fetched. It decides nothing about offsets: a position that Kafka does not
+have is told, and nothing more of that partition is fetched.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -27,6 +29,7 @@ from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted, fetc
 from spark_kcoord.fetch.tailing.chunks import chunks_of
 from spark_kcoord.fetch.tailing.counts import FetchCounts
 from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Trouble, Wanted
+from spark_kcoord.fetch.tailing.lanes import LANES, lane_of, wait_s
 from spark_kcoord.fetch.tailing.parts import Part, Parts
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -71,6 +74,7 @@ class _Request:
     most_bytes: int
     response: Any
     asked_at: float
+    wait_until: float
 
 
 class Tailer:
@@ -106,7 +110,8 @@ class Tailer:
         # The fetcher's own:
         self._counts = FetchCounts()
         self._parts = Parts()
-        self._requests: dict[int, _Request] = {}
+        self._clients: list[KafkaClient] = []
+        self._requests: dict[tuple[int, int], _Request] = {}
         self._raw: deque[_Raw] = deque()
         self._ready_brokers: dict[int, float] = {}
         self._stale: set[str] = set()
@@ -153,7 +158,7 @@ class Tailer:
 
     def counts(self) -> FetchCounts:
         """Return how much it has done, as it stands now."""
-        return replace(self._counts, requests=0 if self._client is None else self._client.requests)
+        return replace(self._counts, requests=sum(client.requests for client in list(self._clients)))
 
     def close(self) -> None:
         """End the fetcher and close its connections; does not wait for long."""
@@ -185,11 +190,13 @@ class Tailer:
     def _run(self) -> None:
         try:
             client = self._client = self._connect(self._settings)
+            self._clients.append(client)
             try:
                 while not self._is_closed:
                     self._turn(client)
             finally:
-                client.close()
+                for one in reversed(self._clients):
+                    one.close()
         except Exception as error:  # noqa: BLE001 - the thread's last line: nobody may wait for a dead fetcher
             _log.critical("the fetcher has stopped by a bug", exc_info=True)
             with self._lock:
@@ -204,8 +211,8 @@ class Tailer:
         now = time.monotonic()
         self._take_look_up(client, now)
         self._take_resolved(client, now)
-        for broker in [broker for broker, request in self._requests.items() if request.response.is_done]:
-            self._take_answer(broker, self._requests.pop(broker), now)
+        for place in [place for place, request in self._requests.items() if request.response.is_done]:
+            self._take_answer(place[0], self._requests.pop(place), now)
         self._ask(client, now)
         if self._raw:
             client.catch_up()
@@ -213,6 +220,17 @@ class Tailer:
             client.turn(0)
             return
         client.turn(self._wait_s(now))
+
+    def _on_lane(self, lane: int) -> KafkaClient:
+        """Return the client that has the connections of a lane."""
+        while len(self._clients) <= lane:
+            self._clients.append(self._clients[0].beside())
+        return self._clients[lane]
+
+    def _not_behind_a_fetch(self) -> KafkaClient:
+        """Return a client for a question that is not to wait until a broker has records."""
+        used = {lane for _, lane in self._requests}
+        return self._on_lane(next((lane for lane in LANES if lane not in used), LANES[-1]))
 
     def _wait_s(self, now: float) -> float:
         times = [self._parts.next_ready_at(), *self._ready_brokers.values()]
@@ -235,7 +253,7 @@ class Tailer:
         self._stale &= {part.key[0] for part in self._parts}
         if self._stale and self._look_up is None and now >= self._look_up_at:
             self._look_up_at = now + self._settings.retry_backoff_ms / 1000
-            self._look_up = client.start_soon(partial(client.refresh, sorted(self._stale)))
+            self._look_up = client.start_soon(partial(self._not_behind_a_fetch().refresh, sorted(self._stale)))
 
     def _take_resolved(self, client: KafkaClient, now: float) -> None:
         if self._resolving is not None and self._resolving[1].is_done:
@@ -257,7 +275,7 @@ class Tailer:
             asked = {part.key: part.position for part in unresolved}
             for part in unresolved:
                 part.is_out = True
-            ask = partial(list_offsets, client, asked, now + _LOOK_UP_S)
+            ask = partial(list_offsets, self._not_behind_a_fetch(), asked, now + _LOOK_UP_S)
             self._resolving = (unresolved, client.start_soon(ask))
 
     # ---- asking -----------------------------------------------------------------------------------------------------
@@ -269,13 +287,17 @@ class Tailer:
         room -= sum(len(raw.records) for raw in self._raw) + sum(one.most_bytes for one in self._requests.values())
         if room <= 0:
             return
-        by_broker: dict[int, list[tuple[Part, PartWanted]]] = {}
+        by_lane: dict[tuple[int, int], list[tuple[Part, PartWanted]]] = {}
+        ends: dict[int, list[tuple[int, float]]] = {}
+        for (broker, lane), request in self._requests.items():
+            ends.setdefault(broker, []).append((lane, request.wait_until))
         for part in self._parts.ready(now):
             found = self._place(client, part, now)
             if found is None:
                 continue
             broker, leader_epoch = found
-            if broker in self._requests or self._ready_brokers.get(broker, 0.0) > now:
+            free = lane_of(ends.get(broker, ()), now, is_new=not part.was_asked)
+            if free is None or self._ready_brokers.get(broker, 0.0) > now:
                 continue
             wanted = PartWanted(
                 topic=part.key[0],
@@ -286,18 +308,21 @@ class Tailer:
                 leader_epoch=leader_epoch,
                 last_epoch=part.last_epoch,
             )
-            by_broker.setdefault(broker, []).append((part, wanted))
-        for broker, asked in by_broker.items():
+            by_lane.setdefault((broker, free), []).append((part, wanted))
+        for (broker, lane), asked in by_lane.items():
             most_bytes = min(self._settings.fetch_max_bytes, max(1, self._max_bytes // _SHARES), room)
             if most_bytes <= 0:
                 return
             chosen = _together(asked[:_MOST_PARTITIONS])
             parts, wanted_parts = [part for part, _ in chosen], [wanted for _, wanted in chosen]
-            request = fetch_request(self._settings, wanted_parts, most_bytes=most_bytes)
+            waits_s = wait_s(ends.get(broker, ()), now, self._settings.fetch_max_wait_ms / 1000)
+            request = fetch_request(
+                self._settings, wanted_parts, most_bytes=most_bytes, max_wait_ms=math.ceil(waits_s * 1000)
+            )
             for part in parts:
-                part.is_out = True
-            response = client.start_soon(partial(client.send, broker, request))
-            self._requests[broker] = _Request(parts, wanted_parts, most_bytes, response, now)
+                part.is_out = part.was_asked = True
+            response = client.start_soon(partial(self._on_lane(lane).send, broker, request))
+            self._requests[broker, lane] = _Request(parts, wanted_parts, most_bytes, response, now, now + waits_s)
             room -= most_bytes
 
     def _place(self, client: KafkaClient, part: Part, now: float) -> tuple[int, int] | None:
