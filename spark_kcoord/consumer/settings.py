@@ -257,7 +257,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "bootstrap_timeout_ms": "every call has a time-out of its own",
     "max_in_flight_requests_per_connection": "one fetch is under way on a connection, and one answer is decoded",
     "receive_message_max_bytes": "an answer is as large as its limits and one record batch allow",
-    "enable_incremental_fetch_sessions": "partitions without news cost no bytes worth saving",
+    "enable_incremental_fetch_sessions": "they are used where a broker has them",
     "allow_auto_create_topics": "reading never creates a topic",
     "exclude_internal_topics": "patterns never match Kafka's internal topics",
     "metric_reporters": "ask metrics() when they are wanted",

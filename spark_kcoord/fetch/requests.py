@@ -7,7 +7,7 @@ empty answer tells something of a partition only while no other before it got an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -16,11 +16,23 @@ import kafka.errors as kafka_errors
 from kafka.protocol.consumer import FetchRequest
 
 from spark_kcoord.fetch.decoding.record_set import AbortedTransaction
+from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
-__all__ = ["NO_EPOCH", "NO_REPLICA", "UNKNOWN_OFFSET", "PartAnswer", "PartWanted", "fetch_request", "read_response"]
+__all__ = [
+    "NO_EPOCH",
+    "NO_REPLICA",
+    "NO_SESSION",
+    "UNKNOWN_OFFSET",
+    "PartAnswer",
+    "PartWanted",
+    "fetch_request",
+    "read_news",
+    "read_response",
+]
 
 NO_EPOCH: Final = -1
+NO_SESSION: Final = (0, -1)
 NO_REPLICA: Final = -1
 UNKNOWN_OFFSET: Final = -1
 
@@ -74,16 +86,17 @@ def fetch_request(
     most_bytes: int,
     from_leader: bool = False,
     max_wait_ms: int | None = None,
+    session: tuple[int, int] = NO_SESSION,
+    forgotten: Sequence[PartWanted] = (),
 ) -> FetchRequest:
     """Return the request for some partitions, in whose order those of a topic must be together.
 
     Topics go by id where all have one, so that another topic of the same name is never read. A leader that is asked
     with ``from_leader`` sends nobody to a replica. The broker waits as the settings say, or for ``max_wait_ms``.
+    ``session`` is the id and the epoch of a fetch session, from which ``forgotten`` are taken out.
     """
-    by_topic: dict[str, list[PartWanted]] = {}
-    for part in wanted:
-        by_topic.setdefault(part.topic, []).append(part)
-    has_ids = all(part.topic_id is not None for part in wanted)
+    by_topic, forgotten_by_topic = _by_topic(wanted), _by_topic(forgotten)
+    has_ids = all(part.topic_id is not None for part in (*wanted, *forgotten))
     return FetchRequest(
         max_wait_ms=settings.fetch_max_wait_ms if max_wait_ms is None else max_wait_ms,
         min_bytes=settings.fetch_min_bytes,
@@ -107,9 +120,41 @@ def fetch_request(
             )
             for topic, parts in by_topic.items()
         ],
+        session_id=session[0],
+        session_epoch=session[1],
+        forgotten_topics_data=[
+            FetchRequest.ForgottenTopic(
+                topic=topic,
+                partitions=[part.partition for part in parts],
+                **({"topic_id": UUID(parts[0].topic_id)} if has_ids else {}),
+            )
+            for topic, parts in forgotten_by_topic.items()
+        ],
         min_version=_MIN_VERSION,
         max_version=None if has_ids else _MAX_VERSION_BY_NAME,
     )
+
+
+def _by_topic(parts: Sequence[PartWanted]) -> dict[str, list[PartWanted]]:
+    found: dict[str, list[PartWanted]] = {}
+    for part in parts:
+        found.setdefault(part.topic, []).append(part)
+    return found
+
+
+def read_news(
+    settings: KafkaSettings, wanted: Mapping[TopicPartition, PartWanted], response: Any, names: Mapping[str, str]
+) -> dict[TopicPartition, PartAnswer]:
+    """Return what a broker says of the partitions that it names in a fetch session; ``names`` are topics by id."""
+    found = {}
+    for topic in response.responses:
+        name = topic.topic or names.get(str(topic.topic_id), "")
+        for data in topic.partitions:
+            part = wanted.get((name, data.partition_index))
+            if part is not None:
+                key = (part.topic, part.partition)
+                found[key] = _answer(settings, part, data, had_its_turn=False, has_room=False)
+    return found
 
 
 def read_response(

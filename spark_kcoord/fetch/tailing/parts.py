@@ -67,6 +67,8 @@ class Parts:
     def __init__(self, uniform: Callable[[float, float], float] = random.uniform) -> None:
         self._parts: dict[TopicPartition, Part] = {}
         self._uniform = uniform
+        self.topics: frozenset[str] = frozenset()
+        """The names of their topics."""
 
     def __iter__(self) -> Iterator[Part]:
         """Yield the partitions in turn."""
@@ -74,6 +76,7 @@ class Parts:
 
     def adopt(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
         """Read exactly these; one that is read under the same token goes on where it is."""
+        self.topics = frozenset(topic for topic, _ in wanted)
         for key in [key for key in self._parts if key not in wanted]:
             del self._parts[key]
         for key, one in wanted.items():

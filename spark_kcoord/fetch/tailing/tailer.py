@@ -10,7 +10,6 @@ have is told, and nothing more of that partition is fetched.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
 from collections import deque
@@ -25,9 +24,10 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.connection import KafkaClient, describe_failure
 from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.offsets import list_offsets
-from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted, fetch_request, read_response
+from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted
 from spark_kcoord.fetch.tailing.chunks import chunks_of
 from spark_kcoord.fetch.tailing.counts import FetchCounts
+from spark_kcoord.fetch.tailing.exchange import Asked, Exchange, together
 from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Trouble, Wanted
 from spark_kcoord.fetch.tailing.lanes import LANES, lane_of, wait_s
 from spark_kcoord.fetch.tailing.parts import Part, Parts
@@ -65,18 +65,6 @@ class _Raw:
     high_watermark: int
 
 
-@dataclass(slots=True)
-class _Request:
-    """A request on its way to a broker: what it asks for, and its response, to be awaited."""
-
-    parts: list[Part]
-    wanted: list[PartWanted]
-    most_bytes: int
-    response: Any
-    asked_at: float
-    wait_until: float
-
-
 class Tailer:
     """Follows partitions. Its public methods belong to one thread, the rest to the fetcher's own.
 
@@ -111,7 +99,8 @@ class Tailer:
         self._counts = FetchCounts()
         self._parts = Parts()
         self._clients: list[KafkaClient] = []
-        self._requests: dict[tuple[int, int], _Request] = {}
+        self._requests: dict[tuple[int, int], Asked] = {}
+        self._exchange = Exchange(settings)
         self._raw: deque[_Raw] = deque()
         self._ready_brokers: dict[int, float] = {}
         self._stale: set[str] = set()
@@ -208,6 +197,7 @@ class Tailer:
             wanted, self._wanted = self._wanted, None
         if wanted is not None:
             self._parts.adopt(wanted)
+            self._exchange.keep(self._parts)
         now = time.monotonic()
         self._take_look_up(client, now)
         self._take_resolved(client, now)
@@ -249,8 +239,8 @@ class Tailer:
             else:
                 self._say(error)
                 self._look_up_at = now + self._settings.retry_backoff_ms / 1000
-        self._stale |= {part.key[0] for part in self._parts if client.topic(part.key[0]) is None}
-        self._stale &= {part.key[0] for part in self._parts}
+        self._stale |= {name for name in self._parts.topics if client.topic(name) is None}
+        self._stale &= self._parts.topics
         if self._stale and self._look_up is None and now >= self._look_up_at:
             self._look_up_at = now + self._settings.retry_backoff_ms / 1000
             self._look_up = client.start_soon(partial(self._not_behind_a_fetch().refresh, sorted(self._stale)))
@@ -309,20 +299,19 @@ class Tailer:
                 last_epoch=part.last_epoch,
             )
             by_lane.setdefault((broker, free), []).append((part, wanted))
-        for (broker, lane), asked in by_lane.items():
+        for broker in self._exchange.standing():
+            is_free = lane_of(ends.get(broker, ()), now, is_new=False) == LANES[0]
+            if is_free and self._ready_brokers.get(broker, 0.0) <= now:
+                by_lane.setdefault((broker, LANES[0]), [])
+        for place, asked in by_lane.items():
             most_bytes = min(self._settings.fetch_max_bytes, max(1, self._max_bytes // _SHARES), room)
             if most_bytes <= 0:
                 return
-            chosen = _together(asked[:_MOST_PARTITIONS])
-            parts, wanted_parts = [part for part, _ in chosen], [wanted for _, wanted in chosen]
-            waits_s = wait_s(ends.get(broker, ()), now, self._settings.fetch_max_wait_ms / 1000)
-            request = fetch_request(
-                self._settings, wanted_parts, most_bytes=most_bytes, max_wait_ms=math.ceil(waits_s * 1000)
-            )
-            for part in parts:
-                part.is_out = part.was_asked = True
-            response = client.start_soon(partial(self._on_lane(lane).send, broker, request))
-            self._requests[broker, lane] = _Request(parts, wanted_parts, most_bytes, response, now, now + waits_s)
+            waits_s = wait_s(ends.get(place[0], ()), now, self._settings.fetch_max_wait_ms / 1000)
+            chosen = together(asked[:_MOST_PARTITIONS])
+            request, self._requests[place] = self._exchange.ask(place, chosen, most_bytes, now, waits_s)
+            send = partial(self._on_lane(place[1]).send, place[0], request)
+            self._requests[place].response = client.start_soon(send)
             room -= most_bytes
 
     def _place(self, client: KafkaClient, part: Part, now: float) -> tuple[int, int] | None:
@@ -346,22 +335,26 @@ class Tailer:
 
     # ---- answers ----------------------------------------------------------------------------------------------------
 
-    def _take_answer(self, broker: int, request: _Request, now: float) -> None:
-        for part in request.parts:
-            part.is_out = False
+    def _take_answer(self, broker: int, request: Asked, now: float) -> None:
         error = request.response.exception
         if error is not None:
             if not isinstance(error, kafka_errors.KafkaError):
                 raise error
-            for part in request.parts:
+            for part in request.failed():
+                part.is_out = False
                 self._fail(part, error, now)
             return
         response = request.response.value
         self._counts.note_fetch((now - request.asked_at) * 1000)
         if response.throttle_time_ms:
             self._ready_brokers[broker] = now + response.throttle_time_ms / 1000
-        answers = read_response(self._settings, request.wanted, response, most_bytes=request.most_bytes)
-        for part, answer in zip(request.parts, answers, strict=True):
+        answers, left = self._exchange.answers(request, response)
+        for part in left:
+            part.is_out = False
+            if response.error_code:
+                self._parts.put_off(part, now)
+        for part, answer in answers:
+            part.is_out = False
             if self._parts.is_current(part):
                 self._take_part(part, answer, now)
 
@@ -463,16 +456,6 @@ class Tailer:
         if now >= self._said.get(what, 0.0):
             self._said = {said: until for said, until in self._said.items() if until > now} | {what: now + _SILENCE_S}
             _log.warning("Kafka at %s: %s; trying on", ", ".join(self._settings.servers), what)
-
-
-def _together(asked: list[tuple[Part, PartWanted]]) -> list[tuple[Part, PartWanted]]:
-    """Return partitions with those of a topic together, the topic of the first one first."""
-    by_topic: dict[str, list[tuple[Part, PartWanted]]] = {}
-    for one in asked:
-        by_topic.setdefault(one[1].topic, []).append(one)
-    # One fetch names topics by id or by name; those whose id is not known wait for a request of their own.
-    has_id = asked[0][1].topic_id is not None
-    return [one for of_topic in by_topic.values() for one in of_topic if (one[1].topic_id is not None) == has_id]
 
 
 def _where(key: TopicPartition) -> str:
