@@ -38,8 +38,10 @@ def case_50(side: Side) -> Any:
 
 @case("commit and committed")
 def case_51(side: Side) -> Any:
-    with side.made(side.corpus.one, group=True, enable_auto_commit=False) as consumer:
+    with side.made(group=True, enable_auto_commit=False) as consumer:
+        # Before it subscribes: a kcoord member joins beside its program, and the start becomes the group's offset.
         before = consumer.committed(side.corpus.first)
+        consumer.subscribe([side.corpus.one])
         side.polled(consumer, 4, max_records=4)
         consumer.commit()
         return before, consumer.committed(side.corpus.first)

@@ -44,6 +44,8 @@ _SHARES: Final = 4
 """One answer takes at most such a part of the memory that there is."""
 _PASSES: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID: brokers learn of topics at different moments."""
+_SMALL_BYTES: Final = 65_536
+"""Records of answers that are decoded before the next request goes out."""
 _LOOK_UP_S: Final = 10.0
 _IDLE_S: Final = 60.0
 _CLOSE_S: Final = 2.0
@@ -203,6 +205,8 @@ class Tailer:
         self._take_resolved(client, now)
         for place in [place for place, request in self._requests.items() if request.response.is_done]:
             self._take_answer(place[0], self._requests.pop(place), now)
+        if sum(len(raw.records) for raw in self._raw) <= _SMALL_BYTES:
+            self._decode_all()
         self._ask(client, now)
         if self._raw:
             client.catch_up()
@@ -210,6 +214,15 @@ class Tailer:
             client.turn(0)
             return
         client.turn(self._wait_s(now))
+
+    def _decode_all(self) -> None:
+        """Decode few records at once: somebody may wait for them, and is not to until the next request is made."""
+        if not self._raw:
+            return
+        while self._raw:
+            self._decode_one(self._raw.popleft())
+        # Whoever was told has the interpreter first.
+        time.sleep(0)
 
     def _on_lane(self, lane: int) -> KafkaClient:
         """Return the client that has the connections of a lane."""
