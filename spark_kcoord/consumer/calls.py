@@ -13,7 +13,7 @@ from spark_kcoord.consumer.conduct.wishes import Ask, Flow
 from spark_kcoord.consumer.core.machine import Owed, Told
 from spark_kcoord.consumer.errors import OffsetUnknownError
 from spark_kcoord.consumer.settings import Settings
-from spark_kcoord.consumer.subscription import by_hand, must_be_offset, must_be_partitions, of_group
+from spark_kcoord.consumer.subscription import by_hand, must_be_offset, must_be_partitions, must_be_time, of_group
 from spark_kcoord.consumer.values import ConsumerRebalanceListener, OffsetAndTimestamp, TopicPartition
 
 __all__ = ["Calls", "check_timeout"]
@@ -170,10 +170,7 @@ class Calls:
     ) -> Flow[dict[TopicPartition, OffsetAndTimestamp | None]]:
         """Return the first record at or after a time of each partition."""
         must_be_partitions(timestamps)
-        times = {partition: int(time_ms) for partition, time_ms in timestamps.items()}
-        for partition, time_ms in times.items():
-            if time_ms < 0:
-                raise ValueError(f"the time for {partition} is {time_ms} and must not be negative")
+        times = {partition: must_be_time(partition, time_ms) for partition, time_ms in timestamps.items()}
         timeout_s = self.timeout_s(timeout_ms)
         found = yield from self._ask(lambda: self._flows.lookup.at_times(times, timeout_s))
         return {key: None if one is None else OffsetAndTimestamp(*one) for key, one in found.items()}
@@ -186,6 +183,8 @@ class Calls:
 
     def partitions_of(self, topic: str, timeout_ms: Any) -> Flow[set[int]]:
         """Return the numbers of a topic's partitions, none for a topic that Kafka does not know."""
+        if not isinstance(topic, str):
+            raise TypeError(f"a topic is a text, not {topic!r}")
         timeout_s = self.timeout_s(timeout_ms)
         found = yield from self._ask(lambda: self._flows.lookup.partitions_of(topic, timeout_s))
         return found or set()
@@ -206,6 +205,8 @@ class Calls:
     def commit_async(self, offsets: Any, callback: Any) -> None:
         """Commit offsets, or all that was returned, and do not wait."""
         self._flows.must_be_open()
+        if callback is not None and not callable(callback):
+            raise TypeError(f"a callback is called with the offsets and an error or None: {callback!r} cannot be")
         self._flows.committer.commit_async(offsets, callback)
 
     def committed(self, partition: TopicPartition, *, metadata: bool, timeout_ms: Any) -> Flow[Any]:

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from spark_kcoord.consumer.errors import SubscriptionNotValidError
 from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.options.kinds import parse_topic
 from spark_kcoord.options.topic_patterns import why_bad_pattern
 
-__all__ = ["NOTHING", "Subscription", "by_hand", "must_be_offset", "must_be_partitions", "of_group"]
+__all__ = ["NOTHING", "Subscription", "by_hand", "must_be_offset", "must_be_partitions", "must_be_time", "of_group"]
+
+_LARGEST: Final = 2**63 - 1
+"""The largest offset and time that Kafka has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +104,18 @@ def must_be_partitions(partitions: Any) -> tuple[TopicPartition, ...]:
 
 def must_be_offset(offset: Any) -> int:
     """Return an offset; raises ValueError for what is none."""
-    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-        raise ValueError(f"an offset is a whole number from 0 on, not {offset!r}")
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _LARGEST:
+        raise ValueError(f"an offset is a whole number from 0 on, of 63 bits at most, not {offset!r}")
     return offset
+
+
+def must_be_time(partition: TopicPartition, time_ms: Any) -> int:
+    """Return the time in ms since 1970 that is asked for; raises TypeError, ValueError for what is none."""
+    if not isinstance(time_ms, int) or isinstance(time_ms, bool):
+        raise TypeError(f"the time for {partition} is a whole number of milliseconds since 1970, not {time_ms!r}")
+    if not 0 <= time_ms <= _LARGEST:
+        raise ValueError(f"the time for {partition} is {time_ms} and must not be negative, and of 63 bits at most")
+    return time_ms
 
 
 def _topics(topics: Any) -> tuple[str, ...]:

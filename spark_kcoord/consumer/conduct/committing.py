@@ -179,6 +179,8 @@ class Committer:
             raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
         if offsets is None:
             return self._machine.returned()
+        if not isinstance(offsets, Mapping):
+            raise TypeError(f"offsets are a mapping from TopicPartition, not {offsets!r}")
         must_be_partitions(offsets)
         return tuple(self._one(key, given) for key, given in sorted(offsets.items()))
 
@@ -186,6 +188,8 @@ class Committer:
         offset, metadata, epoch = given if isinstance(given, OffsetAndMetadata) else (given, "", -1)
         must_be_offset(offset)
         metadata = metadata or ""
+        if not isinstance(metadata, str):
+            raise TypeError(f"the metadata of {key[0]}-{key[1]} is a text, not {metadata!r}")
         if len(metadata.encode()) > MOST_METADATA_BYTES:
             raise ValueError(f"the metadata of {key[0]}-{key[1]} has more than {MOST_METADATA_BYTES} bytes")
         held = self._machine.held(key)

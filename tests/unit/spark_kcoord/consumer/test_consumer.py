@@ -918,3 +918,31 @@ def test_a_log_that_was_cut_back_goes_on_there_or_fails_by_the_policy() -> None:
     with pytest.raises(errors.LogTruncatedError) as raised:
         other.poll()
     assert raised.value.divergent_offsets == {P0: 2}
+
+
+@pytest.mark.parametrize(
+    ("careless", "kind"),
+    [
+        (lambda rig: rig.seek(P0, 2**63), ValueError),
+        (lambda rig: rig.commit({P0: 2**63}), ValueError),
+        (lambda rig: rig.commit([P0]), TypeError),
+        (lambda rig: rig.commit({P0: OffsetAndMetadata(1, 7, -1)}), TypeError),  # type: ignore[arg-type]
+        (lambda rig: rig.commit_async(callback=5), TypeError),
+        (lambda rig: rig.offsets_for_times({P0: "5"}), TypeError),
+        (lambda rig: rig.offsets_for_times({P0: 2**63}), ValueError),
+        (lambda rig: rig.partitions_for_topic(5), TypeError),
+        (lambda rig: rig.poll_arrow(max_bytes="many"), TypeError),
+    ],
+    ids=lambda value: "" if callable(value) else value.__name__,
+)
+def test_a_careless_argument_is_refused_before_anything_is_asked(
+    careless: Callable[[Any], Any], kind: type[Exception]
+) -> None:
+    rig = Rig()
+    rig.poll()
+    with pytest.raises(kind) as raised:
+        careless(rig)
+    assert str(raised.value) not in ("", "int too large to convert")
+    assert "object has no attribute" not in str(raised.value)
+    assert (rig.member.committed, rig.kafka.wanted[P0].position) == ([], 0)
+    assert rig.offsets() == []
