@@ -58,7 +58,8 @@ class KafkaLookup:
 
     Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in ``timeout_s``: short
     by default, so that a wrong address is told soon; a query that already runs can give a restarting broker longer.
-    A question that got no answer is asked ``retries`` times more, ``retry_interval_s`` apart.
+    A question that got no answer is asked ``retries`` times more, ``retry_interval_s`` apart. One that hangs in the
+    library is given up ``spare_s`` after its time.
     """
 
     def __init__(
@@ -68,8 +69,10 @@ class KafkaLookup:
         timeout_s: float = _TIMEOUT_S,
         retries: int = 0,
         retry_interval_s: float = 0.0,
+        spare_s: float = 1.0,
     ) -> None:
         self._client = KafkaClient(settings)
+        self._spare_s = spare_s
         self._timeout_s = timeout_s
         self._retries = retries
         self._retry_interval_s = retry_interval_s
@@ -191,7 +194,7 @@ class KafkaLookup:
     def _try(self, work: Callable[[float], Awaitable[T]], limit_s: float) -> T:
         deadline = time.monotonic() + limit_s
         try:
-            return self._client.run(partial(work, deadline), limit_s + 1)
+            return self._client.run(partial(work, deadline), limit_s + self._spare_s)
         except kafka_errors.KafkaError as error:
             # The message has the reason; the library's own traceback would bury it where Spark shows both.
             raise unreachable(self._client.settings, limit_s, error) from None

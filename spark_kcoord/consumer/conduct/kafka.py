@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from coordinator.protocol.ids import TopicPartition as Key
 from spark_kcoord.consumer.errors import TopicUnknownError, translated
@@ -21,6 +21,9 @@ from spark_kcoord.fetch.tailing.tailer import Tailer
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["Fetcher", "Lookup", "MakeFetcher", "make_fetcher"]
+
+_SPARE_S: Final = 0.02
+"""No call is to outlast its time-out; the reason is told rather than that the time is over."""
 
 
 class Fetcher(Protocol):
@@ -112,7 +115,7 @@ class Lookup:
     @contextmanager
     def _asking(self) -> Iterator[KafkaLookup]:
         if self._lookup is None:
-            self._lookup = KafkaLookup(self._settings())
+            self._lookup = KafkaLookup(self._settings(), spare_s=_SPARE_S)
         try:
             yield self._lookup
         except UnknownTopicError as error:

@@ -6,6 +6,7 @@ from typing import Any
 import kafka.errors as kafka_errors
 import pytest
 
+from spark_kcoord.consumer.conduct.kafka import Lookup
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.fetch import offsets
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -40,3 +41,20 @@ def test_a_question_without_answer_is_asked_as_often_as_told(
     monkeypatch.setattr(DeafClient, "failures", retries + 1)
     with pytest.raises(KafkaAwayError):
         offsets.KafkaLookup(settings, retries=retries).topic_names()
+
+
+def test_a_question_of_a_consumer_is_given_up_with_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    class Counting(DeafClient):
+        def run(self, work: Callable[[], Awaitable[Any]], timeout_s: float) -> list[str]:
+            given.append(timeout_s)
+            return ["t"]
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr(offsets, "KafkaClient", Counting)
+    lookup = Lookup(lambda: KafkaSettings(servers=("k:1",)))
+    assert lookup.names(0.5) == {"t"}
+    assert given == [pytest.approx(0.52)]
