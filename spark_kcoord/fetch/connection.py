@@ -249,6 +249,8 @@ class KafkaClient:
     def close(self) -> None:
         """Close every connection; the client cannot be used again."""
         self._manager.close()
+        # One that was being made sees that it is not wanted, and closes its socket.
+        self.catch_up()
         self._known.managers.remove(self._manager)
         if self._is_alone:
             self._net.close()
