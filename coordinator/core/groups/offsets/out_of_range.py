@@ -180,7 +180,7 @@ class Reports:
 
     def _is_proven(self, group: GroupState, one: LostPosition, committed: int | None, end: int) -> bool:
         """True when an earlier answer too said that the partition ends before these offsets, or none is behind it."""
-        behind = tuple(offset if offset is not None and offset > end else None for offset in (one.position, committed))
+        behind = _if_behind(one.position, end), _if_behind(committed, end)
         if behind == (None, None):
             return True
         soft, now_ms, partition = self._desk.soft_of(group.group_id), self._desk.now_ms, _partition(one)
@@ -190,6 +190,10 @@ class Reports:
             soft.beyond_end[partition] = BeyondEnd(*behind, now_ms)
             return False
         return now_ms - before.at_ms >= END_AGE_MS
+
+
+def _if_behind(offset: int | None, end: int) -> int | None:
+    return offset if offset is not None and offset > end else None
 
 
 def _partition(one: LostPosition) -> TopicPartition:

@@ -60,7 +60,7 @@ class RunningSince(msgspec.Struct, gc=False):
 
 
 class BeyondEnd(NamedTuple):
-    """Since when Kafka has said that a partition ends before these offsets of its owner and of the group; None: of none."""
+    """Since when Kafka has said that a partition ends before these offsets of its owner and of the group, or of one."""
 
     position: int | None
     committed: int | None
