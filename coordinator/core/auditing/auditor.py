@@ -8,10 +8,9 @@ no attempt yet. The node itself knows nothing of this, and without an audit log 
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from coordinator.core.auditing.changes import State, Verb, change_of, state_before, verb_of
-from coordinator.core.cluster_node.node import ClusterNode
 from coordinator.core.effects import Audited, Respond
 from coordinator.core.events import (
     AuditLogFailed,
@@ -33,6 +32,9 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
+
+if TYPE_CHECKING:
+    from coordinator.core.cluster_node.node import ClusterNode  # which a node alone never loads
 
 _FORBIDDEN: Final = frozenset(
     {
@@ -61,7 +63,7 @@ class _Asked:
 class Auditor:
     """A node and its audit log, as one machine: `start`, then `step`, as the node's."""
 
-    def __init__(self, node: Node | ClusterNode) -> None:
+    def __init__(self, node: "Node | ClusterNode") -> None:
         self._node = node
         self._peers: dict[int, _Peer] = {}
         self._asked: dict[tuple[int, int], _Asked] = {}
@@ -112,10 +114,10 @@ class Auditor:
         """Return the group that a verb names, as it is here."""
         group_id = group_named(verb)
         node = self._node
-        if isinstance(node, ClusterNode):
-            coordinator = node.replication.coordinator if node.replication is not None else None
+        if isinstance(node, Node):
+            coordinator: Node | None = node
         else:
-            coordinator = node
+            coordinator = node.replication.coordinator if node.replication is not None else None
         if group_id is None or coordinator is None:
             return None
         return coordinator.hard_state(coordinator.shard_of(group_id)).groups.get(group_id)
