@@ -62,12 +62,18 @@ class Admin:
         why_not_ready: Callable[[], str],
         look: Callable[[], Iterator[Seen]],
         figures: Callable[[], Mapping[str, float]],
+        what_lacks: Callable[[], str],
     ) -> None:
-        """Look at a node that runs from now on: whether its loop turns, whether it is ready, and at its groups."""
+        """Look at a node that runs from now on: whether its loop turns, whether it is ready, and at its groups.
+
+        `what_lacks` says what it has to do without though it is ready, empty for nothing; it is called on the thread of
+        the pages.
+        """
 
         def hand_over(seen: tuple[Seen, ...]) -> None:
             self._server.call(self._take, self._metrics.take(seen, figures(), round(time.time() * 1000)))
 
+        self._condition.what_lacks = what_lacks
         self._heart = Heart(loop, self._condition, why_not_ready)
         self._surveyor = Surveyor(loop, look, hand_over, self._survey_s)
 

@@ -26,6 +26,8 @@ class Condition:
         self._now_s = now_s
         self._beat_s: float | None = None
         self.why_not_ready = "it has only begun"
+        self.what_lacks: Callable[[], str] = lambda: ""
+        """Says what a node that is ready has to do without for now, empty for nothing; from any thread."""
 
     def beat(self) -> None:
         """Note that the event loop turns; from the first time on it is to go on doing so."""
@@ -45,7 +47,8 @@ class Condition:
             return say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: the event loop has not turned for {still_s:.0f} s")
         if self.why_not_ready:
             return say(HTTPStatus.SERVICE_UNAVAILABLE, f"not ready: {self.why_not_ready}")
-        return say(HTTPStatus.OK, "ready")
+        lacks = self.what_lacks()
+        return say(HTTPStatus.OK, f"ready, but {lacks}" if lacks else "ready")
 
     def _still_s(self) -> float:
         return 0.0 if self._beat_s is None else self._now_s() - self._beat_s

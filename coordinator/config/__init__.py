@@ -6,6 +6,7 @@ Knows nothing of what the settings do.
 from coordinator.config.audit import AuditSettings
 from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import ClusterSection, PeersSettings, ReplicaSettings, ZooKeeperSection
+from coordinator.config.kafka import KafkaSettings
 from coordinator.config.load import load_settings
 from coordinator.config.render import config_file, default_file
 from coordinator.config.section import ConfigError
@@ -13,7 +14,6 @@ from coordinator.config.sections import (
     ENVIRONMENT_PREFIX,
     DiskSettings,
     GroupSettings,
-    KafkaSettings,
     LogSettings,
     LoopKind,
     NodeSettings,

@@ -16,12 +16,13 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
 from pydantic_settings.exceptions import SettingsError
 from pydantic_settings.sources import InitSettingsSource
 
-from coordinator.config.section import ConfigError
+from coordinator.config.section import ConfigError, is_secret
 from coordinator.config.sections import ENVIRONMENT_PREFIX, Settings, every_setting
 
 
 def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
     """Read the settings; `flags` are by dotted key. Raises ConfigError with a line for every error."""
+    _refuse_secrets(flags or {})
     from_flags = _nested(flags or {})
     from_file = _read_file(file) if file is not None else {}
     from_environment: dict[str, Any] = {}
@@ -60,6 +61,17 @@ def load_settings(file: Path | None = None, flags: Mapping[str, object] | None =
         raise ConfigError([f"environment: {error}; a section is set by its keys, as in KCOORD_LOG_LEVEL"]) from None
 
 
+def _refuse_secrets(flags: Mapping[str, object]) -> None:
+    """Refuse a secret as a flag: every user of the machine could read it in the list of processes."""
+    known = every_setting()
+    for key in flags:
+        if key in known and is_secret(known[key]):
+            variable = ENVIRONMENT_PREFIX + key.upper().replace(".", "_")
+            raise ConfigError(
+                [f"--set {key}: a secret on the command line can be read by others: use {key}_file or {variable}"]
+            )
+
+
 def _read_file(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
@@ -95,6 +107,9 @@ def _say(fault: Any) -> str:
         known = list(every_setting()) if "." in key else list(Settings.model_fields)
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
         return "there is no such setting" + (f"; the nearest is {near[0]}" if near else "")
-    shown = repr(fault["input"])
     said = str(fault["msg"]).removeprefix("Value error, ")
+    setting = every_setting().get(key)
+    if isinstance(fault["input"], Mapping) or (setting is not None and is_secret(setting)):
+        return f"{said[:1].lower()}{said[1:]}"  # what was given has or is a secret
+    shown = repr(fault["input"])
     return f"{said[:1].lower()}{said[1:]}, not {shown}" if "not" not in said and shown not in said else said

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 
+from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from coordinator.config.section import section_of, unit_of
@@ -31,7 +32,12 @@ def _file(what: str, value_of: Callable[[str, str, FieldInfo], object]) -> str:
             limits = _limits_of(setting)
             if limits:
                 lines.append(f"# {limits}")
-            lines.append(f"{key} = {_toml_of(value_of(section, key, setting))}")
+            value = value_of(section, key, setting)
+            if isinstance(value, SecretStr):
+                if value.get_secret_value():
+                    lines.append("# It is set, and not shown.")
+                value = ""
+            lines.append(f"{key} = {_toml_of(value)}")
     return "\n".join(lines) + "\n"
 
 

@@ -6,7 +6,16 @@ A time is named by its milliseconds and may also be written as a duration, `15m`
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
@@ -80,6 +89,11 @@ class Section(BaseModel):
 def section_of(field: FieldInfo) -> type[BaseModel]:
     """Return the section that a field of the settings holds."""
     return cast(type[BaseModel], field.annotation)
+
+
+def is_secret(setting: FieldInfo) -> bool:
+    """Say whether the value of a setting is shown to nobody."""
+    return setting.annotation is SecretStr
 
 
 def unit_of(setting: FieldInfo) -> str:

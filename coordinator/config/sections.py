@@ -20,9 +20,9 @@ from coordinator.config.cluster import (
     ZooKeeperSection,
     cluster_settings,
 )
+from coordinator.config.kafka import KafkaSettings
 from coordinator.config.section import (
     LONGEST_MS,
-    Addresses,
     ListenAddress,
     OwnAddress,
     Section,
@@ -88,41 +88,6 @@ class NodeSettings(Section):
     event_loop: LoopKind = setting(
         "auto", "", "What waits for members: uvloop, Python's asyncio, or the faster of those that are installed."
     )
-
-
-class KafkaSettings(Section):
-    """The Kafka cluster whose topics the groups read."""
-
-    bootstrap_servers: Addresses = setting(
-        ("127.0.0.1:9092",),
-        "HOST:PORT, ...",
-        "Brokers to ask first; members are told the same.",
-        min_length=1,
-        max_length=100,
-    )
-    topics_poll_ms: int = setting(
-        5_000,
-        "ms",
-        "Time between two looks at the topics: how soon new partitions are seen.",
-        ge=100,
-        le=LONGEST_MS,
-    )
-    ends_poll_ms: int = setting(
-        1_000,
-        "ms",
-        "Time between two looks at the ends of partitions: how old a lag may be. Where reading takes long, as of tens "
-        "of thousands, it is done more rarely, in a twentieth of the time.",
-        ge=100,
-        le=LONGEST_MS,
-    )
-    request_timeout_ms: int = setting(
-        5_000,
-        "ms",
-        "Time a broker has to answer; members wait for it when they join.",
-        ge=100,
-        le=60_000,
-    )
-    connect_timeout_ms: int = setting(4_000, "ms", "Time a broker has to accept a connection.", ge=100, le=60_000)
 
 
 class ServerSettings(Section):

@@ -38,6 +38,7 @@ from coordinator.runtime.disk.disk import ClusterDisk
 from coordinator.runtime.disk.log_disk import Reports
 from coordinator.runtime.disk.log_files import most_open_files
 from coordinator.runtime.driver import Stopped
+from coordinator.runtime.kafka.access import kafka_access_of
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.peers.limits import PeerLimits
 from coordinator.runtime.peers.port import Peers
@@ -147,7 +148,8 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
             assignors,
             None if rules is None else Authorizer(rules.value),
         )
-        kafka = KafkaPort(settings.kafka, driver.post, log)
+        kafka_access = kafka_access_of(settings.kafka, log)
+        kafka = KafkaPort(settings.kafka, driver.post, log, access=kafka_access)
         zookeeper = ZooKeeper(
             ZooKeeperSettings(
                 ",".join(settings.zookeeper.hosts), settings.zookeeper.path, settings.zookeeper.session_timeout_ms
@@ -161,7 +163,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         with audit_log_of(settings, driver.post, log) as audit:
             machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
-            async with files_watched(settings, signals, log, tls, rules):
+            async with files_watched(settings, signals, log, tls, rules, kafka_access):
                 return await _run(settings, driver, node, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
@@ -211,6 +213,7 @@ async def _run(
                 "kcoord_connections": ports.server.connections,
                 "kcoord_unwritten_bytes": ports.disk.pending_bytes,
             },
+            lambda: ports.kafka.why_away,
         )
     waiting = asyncio.ensure_future(_say_waiting(settings, node, log))
     joining = asyncio.ensure_future(joined.wait())

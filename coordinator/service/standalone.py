@@ -28,6 +28,7 @@ from coordinator.runtime.clock_watch import why_far_from_log
 from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.log_files import most_open_files
 from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.kafka.access import kafka_access_of
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.process.collector import Rounds
@@ -107,12 +108,13 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         why_far = why_far_from_log(node.written_at_ms, driver.clock.wall_ms())
         if why_far is not None:
             log.warning(clock_watch.KIND, why=why_far)
-        kafka = KafkaPort(settings.kafka, driver.post, log)
+        kafka_access = kafka_access_of(settings.kafka, log)
+        kafka = KafkaPort(settings.kafka, driver.post, log, access=kafka_access)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
         with audit_log_of(settings, driver.post, log) as audit:
             machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
-            async with files_watched(settings, signals, log, tls, rules):
+            async with files_watched(settings, signals, log, tls, rules, kafka_access):
                 return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
@@ -141,6 +143,7 @@ async def _run(
                 lambda: "",
                 lambda: node.survey(range(shards)),
                 lambda: {"kcoord_connections": server.connections, "kcoord_unwritten_bytes": disk.pending_bytes},
+                lambda: kafka.why_away,
             )
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]

@@ -1,7 +1,7 @@
 """A real broker that also listens with TLS and with log-ins, and the options a reader needs for each listener."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,13 @@ from coordinator.local.process.ports import LOOPBACK, free_ports
 
 USER, PASSWORD = "reader", "reader-secret"
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 REAUTHENTICATE_MS = 1_500
 KEYTOOL_TIMEOUT_S = 60
-_STORE_PASSWORD = "changeit"
+STORE_PASSWORD = "changeit"
 _PLAIN = f"org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}='{PASSWORD}';"
+_TOKEN = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+_TOKEN += "unsecuredLoginStringClaim_sub='broker';"
 _SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
 
 
@@ -45,23 +48,27 @@ class SecureKafka:
 
 
 @contextmanager
-def secure_kafka(directory: Path) -> Iterator[SecureKafka]:
-    """Start the broker; log-ins on SASL_SSL must be repeated every REAUTHENTICATE_MS."""
+def secure_kafka(directory: Path, more: Mapping[str, str] | None = None) -> Iterator[SecureKafka]:
+    """Start the broker, with `more` of its settings; log-ins on SASL_SSL must be repeated every REAUTHENTICATE_MS."""
     store, certificate = _make_key(directory)
     ports = dict(zip(PROTOCOLS, free_ports(len(PROTOCOLS)), strict=True))
     config = {
         "ssl.keystore.type": "PKCS12",
         "ssl.keystore.location": str(store),
-        "ssl.keystore.password": _STORE_PASSWORD,
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "ssl.keystore.password": STORE_PASSWORD,
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
         "listener.name.sasl_ssl.connections.max.reauth.ms": str(REAUTHENTICATE_MS),
     }
     for listener in ("sasl_plaintext", "sasl_ssl"):
         config[f"listener.name.{listener}.plain.sasl.jaas.config"] = _PLAIN
         config[f"listener.name.{listener}.scram-sha-256.sasl.jaas.config"] = _SCRAM
+        config[f"listener.name.{listener}.scram-sha-512.sasl.jaas.config"] = _SCRAM
+        config[f"listener.name.{listener}.oauthbearer.sasl.jaas.config"] = _TOKEN
+    config |= more or {}
     with LocalKafka(directory / "kafka", config=config, secure_ports=ports) as broker:
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
-            admin.alter_user_scram_credentials([UserScramCredentialUpsertion(USER, "SCRAM-SHA-256", PASSWORD)])
+            for mechanism in SCRAM:  # Kafka refuses two for one user in one request
+                admin.alter_user_scram_credentials([UserScramCredentialUpsertion(USER, mechanism, PASSWORD)])
         yield SecureKafka(broker, ports, certificate)
 
 
@@ -69,7 +76,7 @@ def _make_key(directory: Path) -> tuple[Path, Path]:
     """Return a key store with a key for loopback and the PEM file of its certificate."""
     store, certificate = directory / "broker.p12", directory / "broker.pem"
     keytool = find_java().executable.resolve().with_name("keytool")
-    common = ["-keystore", str(store), "-storepass", _STORE_PASSWORD, "-alias", "broker"]
+    common = ["-keystore", str(store), "-storepass", STORE_PASSWORD, "-alias", "broker"]
     made = ["-genkeypair", "-storetype", "PKCS12", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2"]
     names = ["-dname", "CN=localhost", "-ext", f"SAN=ip:{LOOPBACK},dns:localhost"]
     for arguments in (made + names, ["-exportcert", "-rfc", "-file", str(certificate)]):

@@ -7,6 +7,7 @@ from coordinator.config import (
     ConfigError,
     GroupSettings,
     Settings,
+    config_file,
     default_file,
     every_setting,
     load_settings,
@@ -233,3 +234,61 @@ def test_the_three_nodes_of_conf_are_one_cluster_on_one_machine() -> None:
     for shared in ("cluster", "zookeeper", "kafka", "group", "replica"):
         assert len({getattr(node, shared).model_dump_json() for node in nodes}) == 1
     assert nodes[0].group.snapshot_interval_records == 50_000
+
+
+SECRET = "c4n4ry"
+
+
+def test_a_secret_is_shown_by_no_error_no_repr_and_no_rendered_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_in = 'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"\n'
+    for text in (
+        f'[kafka]\nsasl_password = "{SECRET}"\n',
+        f'[kafka]\n{log_in}sasl_password = "{SECRET}"\nsasl_token_file = "/t"\n',
+        f'[kafka]\n{log_in}sasl_password = ["{SECRET}"]\n',
+        f'[kafka]\n{log_in}sasl_password = "{SECRET}"\nsasl_password_file = "/p"\n',
+    ):
+        (line,) = errors_of(text, tmp_path)
+        assert SECRET not in line
+        assert "kafka" in line
+    monkeypatch.setenv("KCOORD_KAFKA_SASL_PASSWORD", SECRET)
+    file = tmp_path / "good.toml"
+    file.write_text(f"[kafka]\n{log_in}")
+    loaded = load_settings(file)
+    assert loaded.kafka.sasl_password.get_secret_value() == SECRET
+    rendered = config_file(loaded)
+    assert SECRET not in rendered + repr(loaded) + str(loaded.model_dump())
+    assert '# It is set, and not shown.\nsasl_password = ""' in rendered
+
+
+def test_a_secret_as_a_flag_is_refused_with_what_to_use_instead(tmp_path: Path) -> None:
+    assert errors_of("", tmp_path, {"kafka.sasl_password": SECRET}) == [
+        "--set kafka.sasl_password: a secret on the command line can be read by others: use kafka.sasl_password_file "
+        "or KCOORD_KAFKA_SASL_PASSWORD"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('trusted_certificates = "/c"', "kafka.security_protocol is PLAINTEXT, which does not use TLS"),
+        ('security_protocol = "SSL"\nkey = "/k"', "kafka.key is given and kafka.certificate is not"),
+        ('security_protocol = "SSL"\nsasl_username = "u"', "kafka.security_protocol is SSL, which does not log in"),
+        ('security_protocol = "SASL_SSL"', "kafka.sasl_mechanism is not given"),
+        ('security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"', "kafka.sasl_username is not given"),
+        (
+            'security_protocol = "SASL_SSL"\nsasl_mechanism = "PLAIN"\nsasl_username = "u"',
+            "kafka.sasl_password_file is not given",
+        ),
+        ('security_protocol = "SASL_SSL"\nsasl_mechanism = "OAUTHBEARER"', "kafka.sasl_token_file is not given"),
+        (
+            'security_protocol = "SASL_SSL"\nsasl_mechanism = "OAUTHBEARER"\n'
+            'sasl_token_file = "/t"\nsasl_username = "u"',
+            "kafka.sasl_username is given, which is not for kafka.sasl_mechanism OAUTHBEARER",
+        ),
+    ],
+)
+def test_settings_of_kafkas_security_that_do_not_go_together_are_refused(text: str, said: str, tmp_path: Path) -> None:
+    (line,) = errors_of(f"[kafka]\n{text}\n", tmp_path)
+    assert said in line

@@ -9,11 +9,12 @@ One failed call leaves the client unusable: close it and make another.
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, KafkaTimeoutError, RequestTimedOutError, TopicAuthorizationFailedError, for_code
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -23,7 +24,14 @@ from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import ResolvedOffset, TopicMetadata
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.text.addresses import Address, parse_address
-from coordinator.runtime.kafka.failures import say_failure, say_system_error, why_no_descriptor
+from coordinator.runtime.kafka.access import PLAIN_ACCESS, KafkaAccess
+from coordinator.runtime.kafka.failures import (
+    say_failure,
+    say_not_entered,
+    say_system_error,
+    say_topic_refused,
+    why_no_descriptor,
+)
 
 _NO_ERROR: Final = 0
 _UNKNOWN_TOPIC_OR_PARTITION: Final = 3
@@ -53,34 +61,28 @@ class ClusterView:
 class KafkaClient:
     """A connected client; raises KafkaAwayError when no bootstrap server can be talked to."""
 
-    def __init__(self, bootstrap: Sequence[str], request_timeout_ms: int, connect_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        request_timeout_ms: int,
+        connect_timeout_ms: int,
+        access: KafkaAccess = PLAIN_ACCESS,
+    ) -> None:
         self._bootstrap = tuple(bootstrap)
         self._request_timeout_ms = request_timeout_ms
-        self._require_reachable(connect_timeout_ms / 1000)
+        self._connect_timeout_ms = connect_timeout_ms
+        self._access = access
         self._stopping = threading.Lock()
-        try:
-            self._net = NetworkSelector(client_id="kcoord")
-        except OSError as error:
-            raise self._away(error) from error
-        self._net.start()
-        self._manager = KafkaConnectionManager(
-            self._net,
-            bootstrap_servers=list(self._bootstrap),
-            client_id="kcoord",
-            request_timeout_ms=request_timeout_ms,
-            socket_connection_setup_timeout_ms=connect_timeout_ms,
-            reconnect_backoff_max_ms=1000,
-            receive_message_max_bytes=_RESPONSE_BYTES,
-        )
-        try:
-            self._manager.bootstrap(connect_timeout_ms)
-        except _FAULTS as error:
-            why = why_no_descriptor() or (
-                f"something accepts connections there but does not answer as a Kafka broker in {connect_timeout_ms} "
-                "ms; it is none, or it is stopped or overloaded"
-            )
+        self._net: NetworkSelector | None = None
+        self._manager: KafkaConnectionManager | None = None
+        reasons = []
+        for address in self._bootstrap:
+            why = self._why_no_connection(address) or self._why_not_entered(address)
+            if not why:
+                return
             self.close()
-            raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {why}") from error
+            reasons.append(why)
+        raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {'; '.join(dict.fromkeys(reasons))}")
 
     @property
     def _names(self) -> str:
@@ -108,10 +110,10 @@ class KafkaClient:
             include_topic_authorized_operations=False,
         )
         try:
-            response = self._manager.run(self._manager.send, request)
+            response = self._open_manager.run(self._ask_any, request)
         except _FAULTS as error:
             raise self._away(error) from error
-        self._manager.cluster.update_metadata(response)
+        self._open_manager.cluster.update_metadata(response)
         return response
 
     def list_offsets(
@@ -144,15 +146,18 @@ class KafkaClient:
     def interrupt(self) -> None:
         """Stop the library's thread, which fails the call in progress; the only method for another thread."""
         with self._stopping:
-            self._net.stop(_STOP_TIMEOUT_MS)
+            if self._net is not None:
+                self._net.stop(_STOP_TIMEOUT_MS)
 
     def close(self) -> None:
         """Close the connections; not while a call is in progress."""
         self.interrupt()
-        with contextlib.suppress(*_FAULTS):
-            self._manager.close()
-        with contextlib.suppress(*_FAULTS):
-            self._net.close()
+        if self._manager is not None:
+            with contextlib.suppress(*_FAULTS):
+                self._manager.close()
+        if self._net is not None:
+            with contextlib.suppress(*_FAULTS):
+                self._net.close()
 
     def _list_once(
         self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
@@ -166,7 +171,7 @@ class KafkaClient:
             else:
                 by_leader.setdefault((leader, asked.is_read_committed), []).append(asked)
         try:
-            results = self._manager.run(self._ask_leaders, by_leader)
+            results = self._open_manager.run(self._ask_leaders, by_leader)
         except _FAULTS as error:
             raise self._away(error) from error
         for key, result in results:
@@ -181,6 +186,10 @@ class KafkaClient:
             for asked in offsets
         ]
 
+    async def _ask_any(self, request: Any) -> Any:
+        """Ask the broker that has the least to do; runs in the library's loop."""
+        return await self._connection(self._open_manager.least_loaded_node()).send_request(request)
+
     async def _ask_leaders(
         self, by_leader: Mapping[tuple[int, bool], Sequence[OffsetToResolve]]
     ) -> list[tuple[tuple[int, bool], Any]]:
@@ -191,7 +200,7 @@ class KafkaClient:
             leader, is_read_committed = key
             try:
                 request = _list_request(offsets, is_read_committed=is_read_committed)
-                asked.append((key, self._manager.send(request, node_id=leader)))
+                asked.append((key, self._connection(leader).send_request(request)))
             except KafkaError as error:
                 results.append((key, error))
         for key, answer in asked:
@@ -201,19 +210,83 @@ class KafkaClient:
                 results.append((key, error))
         return results
 
-    def _require_reachable(self, timeout_s: float) -> None:
-        """Find out in the operating system's words why no bootstrap server can be connected to."""
-        reasons = []
-        for address in self._bootstrap:
+    # ---- the beginning ----------------------------------------------------------------------------------------------
+
+    def _why_no_connection(self, address: str) -> str:
+        """Find out in the operating system's words why a bootstrap server cannot be connected to."""
+        timeout_s = self._connect_timeout_ms / 1000
+        try:
+            socket.create_connection(parse_address(address), timeout_s).close()
+        except TimeoutError:
+            return f"no answer from {address} in {timeout_s:g} s"
+        except OSError as error:
+            return say_system_error(error)
+        return ""
+
+    def _why_not_entered(self, address: str) -> str:
+        """Log in at a bootstrap server and ask it for the others; say why that fails, empty if it does not."""
+        timeout_ms = self._connect_timeout_ms
+        try:
+            self._net = NetworkSelector(client_id="kcoord")
+        except OSError as error:
+            return say_failure(error, self._request_timeout_ms)
+        self._net.start()
+        self._manager = KafkaConnectionManager(
+            self._net,
+            bootstrap_servers=[address],
+            client_id="kcoord",
+            request_timeout_ms=self._request_timeout_ms,
+            socket_connection_setup_timeout_ms=timeout_ms,
+            reconnect_backoff_max_ms=1000,
+            receive_message_max_bytes=_RESPONSE_BYTES,
+            **self._access.for_library(),
+        )
+        try:
+            # The library's own start tries again and again, and keeps to itself why it does not succeed.
+            self._manager.run(self._greet)
+            self._manager.bootstrap(timeout_ms)
+        except (KafkaTimeoutError, RequestTimedOutError):
+            return why_no_descriptor() or (
+                f"something accepts connections there but does not answer as a Kafka broker in {timeout_ms} ms; it is "
+                "none, or it is stopped or overloaded"
+            )
+        except _FAULTS as error:
+            return why_no_descriptor() or say_not_entered(error, self._access.who, self._request_timeout_ms)
+        return ""
+
+    async def _greet(self) -> None:
+        """Connect to the bootstrap server as whoever this node is, and ask it something; runs in the library's loop."""
+        assert self._manager is not None, "it was made"
+        errors = []
+        for broker in self._manager.cluster.bootstrap_brokers():  # one, or one for each address of its name
             try:
-                socket.create_connection(parse_address(address), timeout_s).close()
-            except TimeoutError:
-                reasons.append(f"no answer from {address} in {timeout_s:g} s")
-            except OSError as error:
-                reasons.append(say_system_error(error))
+                connection = await self._connection(broker.node_id)
+                await connection.send_request(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+            except _FAULTS as error:
+                errors.append(error)
             else:
                 return
-        raise KafkaAwayError(f"Kafka at {self._names} cannot be reached: {'; '.join(dict.fromkeys(reasons))}")
+        raise errors[0]
+
+    def _connection(self, node_id: Any) -> Any:
+        """Return the connection to a broker, which is there or fails within the time-out; in the library's loop.
+
+        The library itself waits for ever for one that accepts a connection and then says nothing of TLS.
+        """
+        assert self._net is not None, "it was made"
+        connection = self._open_manager.get_connection(node_id)
+        if not connection.connected:
+            timeout_s = self._connect_timeout_ms / 1000
+            late = KafkaTimeoutError(f"the connection was not made in {self._connect_timeout_ms} ms")
+            self._net.call_at(
+                time.monotonic() + timeout_s, lambda: None if connection.connected else connection.close(late)
+            )
+        return connection
+
+    @property
+    def _open_manager(self) -> Any:
+        assert self._manager is not None, "the client is not closed"
+        return self._manager
 
     def _away(self, error: Exception) -> KafkaAwayError:
         why = say_failure(error, self._request_timeout_ms)
@@ -252,8 +325,12 @@ def _answers_of(response: Any) -> dict[TopicPartition, ResolvedOffset]:
                     *key, partition.offset, epoch if epoch is not None and epoch >= 0 else None
                 )
             else:
-                answers[key] = ResolvedOffset(*key, None, why=for_code(partition.error_code).__name__)
+                answers[key] = ResolvedOffset(*key, None, why=_why_no_offset(for_code(partition.error_code)))
     return answers
+
+
+def _why_no_offset(code: type[KafkaError]) -> str:
+    return say_topic_refused(code) if code is TopicAuthorizationFailedError else code.__name__
 
 
 def _unknown(asked: OffsetToResolve, why: str) -> ResolvedOffset:
@@ -270,7 +347,7 @@ def _view_of(response: Any) -> ClusterView:
         elif topic.error_code == _UNKNOWN_TOPIC_OR_PARTITION:
             absent.add(topic.name)
         elif topic.error_code != _LEADER_NOT_AVAILABLE:
-            refused[topic.name] = for_code(topic.error_code).description or for_code(topic.error_code).__name__
+            refused[topic.name] = say_topic_refused(for_code(topic.error_code))
     brokers = {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
     return ClusterView(topics, frozenset(absent), refused, brokers, response.cluster_id)
 

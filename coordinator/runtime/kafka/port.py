@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 
 from structlog.typing import FilteringBoundLogger
@@ -23,8 +22,10 @@ from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
 from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
 from coordinator.protocol.ids import LATEST, TopicPartition
+from coordinator.runtime.kafka.access import PLAIN_ACCESS, KafkaAccess
 from coordinator.runtime.kafka.client import ClusterView, KafkaAwayError, KafkaClient
 from coordinator.runtime.kafka.questions import ask_apart, merged
+from coordinator.runtime.security.reread import Reread
 
 _SHARE_OF_TIME = 10
 _ENDS_SHARE_OF_TIME = 20
@@ -35,6 +36,7 @@ _LOOKUP_PAUSE_S = 0.2
 _SHORTEST_BACKOFF_MS = 250
 _LONGEST_BACKOFF_MS = 2000
 _SAY_AGAIN_MS = 60_000
+_MOST_REFUSED_SAID = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,8 @@ class _EndsRound:
 class KafkaPort:
     """The thread that asks; `post` takes an event from any thread.
 
-    `connect` makes the client that is asked; it raises KafkaAwayError.
+    `connect` makes the client that is asked; it raises KafkaAwayError. `access` says how brokers are spoken to, where
+    that is not plainly: once it has another value, the port connects anew.
     """
 
     def __init__(
@@ -66,13 +69,13 @@ class KafkaPort:
         post: Callable[[Event], None],
         log: FilteringBoundLogger,
         connect: Callable[[], KafkaClient] | None = None,
+        access: Reread[KafkaAccess] | None = None,
     ) -> None:
         self._settings = settings
         self._post = post
         self._log = log
-        self._connect = connect or partial(
-            KafkaClient, settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms
-        )
+        self._access = access
+        self._connect = connect or self._new_client
         self._thread = threading.Thread(target=self._run, name="kcoord-kafka", daemon=True)
         self._changed = threading.Condition()
         # Under the condition's lock: what other threads have asked for.
@@ -82,14 +85,22 @@ class KafkaPort:
         self._lookups: list[_Lookup] = []
         self._is_closing = False
         self._client: KafkaClient | None = None
+        self._why_away = "Kafka has not answered yet"
         # The thread's own.
         self._leaders: dict[TopicPartition, int] = {}
         self._topics_due_s = 0.0
         self._ends_due_s = 0.0
         self._ends_round: _EndsRound | None = None
+        self._used_access = PLAIN_ACCESS
+        self._told_refused: frozenset[tuple[str, str]] = frozenset()
         self._failures = 0
         self._is_reachable: bool | None = None
         self._say_again_s = 0.0
+
+    @property
+    def why_away(self) -> str:
+        """Say why Kafka cannot be asked now, empty if it can; from any thread."""
+        return self._why_away
 
     def start(self) -> None:
         """Start asking."""
@@ -171,12 +182,21 @@ class KafkaPort:
             self._read_some_ends(topics)
 
     def _connected(self) -> KafkaClient:
+        if self._client is not None and self._access is not None and self._access.value is not self._used_access:
+            self._drop_client()
         if self._client is None:
             client = self._connect()
             with self._changed:
                 self._client = client
             self._topics_due_s = 0.0
         return self._client
+
+    def _new_client(self) -> KafkaClient:
+        settings = self._settings
+        self._used_access = PLAIN_ACCESS if self._access is None else self._access.value
+        return KafkaClient(
+            settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms, self._used_access
+        )
 
     def _drop_client(self) -> None:
         with self._changed:
@@ -199,6 +219,7 @@ class KafkaPort:
             view = merged(ask_apart(sorted(topics), self._ask_topics, self._refuse_topics))
         if view.brokers:
             self._say_reachable(view)
+        self._say_refused(view)
         for topic in view.topics.values():
             for partition, leader in enumerate(topic.leaders):
                 if leader is None:
@@ -310,6 +331,7 @@ class KafkaPort:
         self._drop_client()
         self._ends_round = None
         self._failures += 1
+        self._why_away = why
         now_s = time.monotonic()
         backoff_ms = min(_LONGEST_BACKOFF_MS, _SHORTEST_BACKOFF_MS * 2 ** min(self._failures - 1, 16))
         self._topics_due_s = now_s + backoff_ms * random.uniform(0.8, 1.2) / 1000  # noqa: S311 - only spread out
@@ -324,8 +346,18 @@ class KafkaPort:
             unknown = tuple(ResolvedOffset(asked.topic, asked.partition, None, why=why) for asked in lookup.offsets)
             self._emit(OffsetsResolved(lookup.lookup_id, unknown))
 
+    def _say_refused(self, view: ClusterView) -> None:
+        """Say of topics that Kafka has newly refused to show why it does."""
+        answered = view.refused.keys() | view.topics.keys() | view.absent
+        told = {each for each in self._told_refused if each[0] not in answered}
+        refused = set(view.refused.items())
+        for topic, why in sorted(refused - self._told_refused)[:_MOST_REFUSED_SAID]:
+            self._log.warning("kafka-topic-refused", topic=topic, why=why)
+        self._told_refused = frozenset(told | refused)
+
     def _say_reachable(self, view: ClusterView) -> None:
         self._failures = 0
+        self._why_away = ""
         if not self._is_reachable:
             self._is_reachable = True
             self._log.info("kafka-reachable", cluster=view.cluster_id, brokers=len(view.brokers))
@@ -344,7 +376,7 @@ class KafkaPort:
 def _leave_out_absent(
     view: ClusterView, offsets: Sequence[OffsetToResolve], answers: dict[TopicPartition, ResolvedOffset]
 ) -> list[OffsetToResolve]:
-    """Return those of which Kafka does not say that it has no such topic or partition, and answer the others."""
+    """Return those that Kafka neither lacks nor refuses to tell of, and answer the others."""
     sizes = {topic.topic: len(topic.leaders) for topic in view.topics.values()}
     gone = {topic: f"Kafka has no topic {topic}" for topic in view.absent}
     left = []
@@ -352,6 +384,8 @@ def _leave_out_absent(
         topic, number = asked.topic, asked.partition
         if topic in gone:
             answers[topic, number] = ResolvedOffset(topic, number, None, why=gone[topic], is_absent=True)
+        elif topic in view.refused:
+            answers[topic, number] = ResolvedOffset(topic, number, None, why=view.refused[topic])
         elif topic in sizes and number >= sizes[topic]:
             why = f"Kafka has no partition {number} of topic {topic}, which has {sizes[topic]}"
             answers[topic, number] = ResolvedOffset(topic, number, None, why=why, is_absent=True)
