@@ -1,16 +1,26 @@
 """The settings that a node of a cluster has besides those of every node; a standalone one does not look at them."""
 
+import ipaddress
 from dataclasses import fields
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
 from coordinator.config.section import LONGEST_MS, Addresses, ListenAddress, OwnAddress, Section, setting
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.protocol.text.addresses import parse_address
 
 _CORE: Final = ClusterSettings()
 _CONTROLLER: Final = ControllerSettings()
+
+
+def _is_loopback(host: str) -> bool:
+    """Say whether a host is this machine under an address that no other one reaches; a name is not looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _time(default: int, lowest: int, why: str, highest: int = LONGEST_MS) -> Any:
@@ -103,13 +113,27 @@ class ZooKeeperSection(Section):
 
 
 class PeersSettings(Section):
-    """Connections between the nodes of a cluster: plain TCP, for a network that can be trusted."""
+    """Connections between the nodes of a cluster, who show each other certificates, or are on one machine."""
 
     listen: ListenAddress = setting(
         "127.0.0.1:9293", "HOST:PORT", "Where other nodes connect; port 0 takes a free one. No member ever does."
     )
     advertised: OwnAddress = setting(
         "", "HOST:PORT", "What other nodes are told to connect to, where that differs from `listen`; empty: the same."
+    )
+    security_protocol: Literal["auto", "SSL", "PLAINTEXT"] = setting(
+        "auto",
+        "",
+        "How nodes speak to each other: with TLS, each showing its certificate, or plainly. auto is SSL where a "
+        "certificate and trusted ones are given; without them it is PLAINTEXT, for addresses of loopback alone.",
+    )
+    certificate: str = setting(
+        "", "file", "The certificate shown to other nodes, for the host that they connect to. Empty: tls.certificate."
+    )
+    key: str = setting("", "file", "Its private key, as PEM. Empty: it is in the certificate's file.")
+    key_password_file: str = setting("", "file", "Holds the password of that key, where it has one.")
+    trusted_certificates: str = setting(
+        "", "file", "Certificates by one of which other nodes' have to be signed. Empty: tls.trusted_certificates."
     )
     ping_ms: int = _time(300, 10, "A node that has said nothing for so long says that it lives.", 60_000)
     silence_ms: int = _time(
@@ -138,6 +162,18 @@ class PeersSettings(Section):
     strangers_max: int = setting(
         64, "connections", "Connections that may be there without an acceptable hello.", ge=1, le=10_000
     )
+
+    @model_validator(mode="after")
+    def _key_is_of_a_certificate(self) -> Self:
+        for name in ("key", "key_password_file"):
+            if getattr(self, name) and not self.certificate:
+                raise ValueError(f"peers.{name} is given and peers.certificate is not")
+        return self
+
+    @property
+    def is_on_loopback(self) -> bool:
+        """Say whether no other machine reaches this listener."""
+        return _is_loopback(parse_address(self.listen, lowest_port=0)[0])
 
     @model_validator(mode="after")
     def _pings_come_in_time(self) -> Self:

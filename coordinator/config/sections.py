@@ -405,6 +405,39 @@ class Settings(BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _nodes_know_each_other(self) -> Self:
+        if self.node.mode != "cluster" or self.peers.security_protocol == "PLAINTEXT" or self.peer_tls is not None:
+            return self
+        give = (
+            "give tls.certificate (or peers.certificate) and tls.trusted_certificates (or peers.trusted_certificates)"
+        )
+        if self.peers.security_protocol == "SSL":
+            raise ValueError(f"peers.security_protocol is SSL and certificates are not given: {give}")
+        if not self.peers.is_on_loopback:
+            raise ValueError(
+                f"peers.listen is {self.peers.listen}, which is not only for this machine, and nodes do not show each "
+                f"other certificates: {give}, or set peers.security_protocol to PLAINTEXT where whoever reaches the "
+                "port can be trusted"
+            )
+        return self
+
+    @property
+    def peer_tls(self) -> TlsSettings | None:
+        """The files with which nodes speak TLS to each other, None where they speak plainly."""
+        own = self.peers if self.peers.certificate else self.tls
+        trusted = self.peers.trusted_certificates or self.tls.trusted_certificates
+        if self.peers.security_protocol == "PLAINTEXT" or not own.certificate or not trusted:
+            return None
+        return TlsSettings(
+            certificate=own.certificate,
+            key=own.key,
+            key_password_file=own.key_password_file,
+            trusted_certificates=trusted,
+            client_auth="required",
+            min_version=self.tls.min_version,
+        )
+
     @property
     def limits(self) -> Limits:
         """The limits as the core takes them."""

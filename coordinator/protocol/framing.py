@@ -36,7 +36,7 @@ _STRANGERS: Final = (
 _OF_TLS: Final = ("a TLS handshake", "a TLS alert")
 _ADVICE: Final = (
     "one end speaks TLS and the other does not: look at tls.certificate of the node, at kcoord.security.protocol of "
-    "its clients, and at the port"
+    "its clients, between nodes at peers.security_protocol, and at the port"
 )
 
 _KAFKA_FIRST_REQUESTS: Final = (b"\x00\x12", b"\x00\x03")

@@ -46,7 +46,7 @@ from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
 from coordinator.runtime.security.rules import rules_of
-from coordinator.runtime.security.tls import tls_of_members
+from coordinator.runtime.security.tls import tls_of_members, tls_of_peers
 from coordinator.runtime.server.port import ListenError, Server
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
@@ -117,7 +117,8 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
     rules = rules_of(settings.authorization, log, driver.post)
     disk = _open_disk(settings, driver)
     known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))
-    peers = Peers(known, driver.peer_event, log, limits_of(settings.peers))
+    peer_tls = tls_of_peers(settings.peer_tls, log)
+    peers = Peers(known, driver.peer_event, log, limits_of(settings.peers), peer_tls)
     try:
         say_disk(disk, log)
         if disk.is_new:
@@ -163,7 +164,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         with audit_log_of(settings, driver.post, log) as audit:
             machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
-            async with files_watched(settings, signals, log, tls, rules, kafka_access):
+            async with files_watched(settings, signals, log, tls, rules, kafka_access, peer_tls):
                 return await _run(settings, driver, node, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error

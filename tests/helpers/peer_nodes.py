@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable
 
+from coordinator.config import TlsSettings
 from coordinator.core.peers.effects import ConnectPeers, PeerAddress
 from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerSaid, PeersEvent
 from coordinator.core.peers.hello import Acquaintance
@@ -11,6 +12,7 @@ from coordinator.protocol.peer_messages import PeerHello, PeerMessage, PeerPing
 from coordinator.protocol.peer_messages.session import PeerSession, Said
 from coordinator.protocol.text.addresses import Address
 from coordinator.runtime.peers import PeerLimits, Peers
+from coordinator.runtime.security.tls import tls_of_peers
 from tests.helpers.loopback import PATIENCE_S, RememberedLog, until
 
 CLUSTER = "the cluster"
@@ -19,14 +21,17 @@ CLUSTER = "the cluster"
 class PeerNode:
     """A real port, of a node that remembers what it was told."""
 
-    def __init__(self, node_id: int, cluster_id: str = CLUSTER, limits: PeerLimits | None = None) -> None:
+    def __init__(
+        self, node_id: int, cluster_id: str = CLUSTER, limits: PeerLimits | None = None, tls: TlsSettings | None = None
+    ) -> None:
         self.node_id = node_id
         self.log = RememberedLog()
         self.told: list[PeersEvent] = []
         self.address: Address = ("", 0)
         self.is_within_call = False
         self.now_ms = 0
-        self.port = Peers(Acquaintance(cluster_id, node_id, "1.0"), self._post, self.log.logger, limits)
+        self.tls = tls_of_peers(tls, self.log.logger)
+        self.port = Peers(Acquaintance(cluster_id, node_id, "1.0"), self._post, self.log.logger, limits, self.tls)
 
     def _post(self, event: PeersEvent) -> None:
         assert not self.is_within_call, "an event came from within a call"

@@ -197,7 +197,9 @@ def test_the_settings_of_a_cluster_may_be_set_wherever_others_are(
     file.write_text('[node]\nmode = "cluster"\nid = 2\n[zookeeper]\nhosts = ["a:1", "b:2"]\npath = "/x/y"\n')
     monkeypatch.setenv("KCOORD_ZOOKEEPER_HOSTS", "c:3, d:4")
     monkeypatch.setenv("KCOORD_CLUSTER_MIN_INSYNC_REPLICAS", "1")
-    loaded = load_settings(file, {"peers.listen": "0.0.0.0:7", "replica.lag_ms": "3s"})
+    loaded = load_settings(
+        file, {"peers.listen": "0.0.0.0:7", "peers.security_protocol": "PLAINTEXT", "replica.lag_ms": "3s"}
+    )
     assert (loaded.node.mode, loaded.node.id) == ("cluster", 2)
     assert (loaded.zookeeper.hosts, loaded.zookeeper.path) == (("c:3", "d:4"), "/x/y")
     assert (loaded.cluster.min_insync_replicas, loaded.peers.listen, loaded.replica.lag_ms) == (1, "0.0.0.0:7", 3_000)
@@ -292,3 +294,43 @@ def test_a_secret_as_a_flag_is_refused_with_what_to_use_instead(tmp_path: Path) 
 def test_settings_of_kafkas_security_that_do_not_go_together_are_refused(text: str, said: str, tmp_path: Path) -> None:
     (line,) = errors_of(f"[kafka]\n{text}\n", tmp_path)
     assert said in line
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "127.0.0.1:9293"),
+        ('[peers]\nlisten = "[::1]:1"', ""),
+        ('[peers]\nlisten = "localhost:1"', ""),
+        ('[peers]\nlisten = "10.0.0.1:1"', "peers.listen is 10.0.0.1:1, which is not only for this machine"),
+        ('[peers]\nlisten = "0.0.0.0:1"', "or set peers.security_protocol to PLAINTEXT"),
+        ('[peers]\nlisten = "node1:1"', "which is not only for this machine"),
+        ('[peers]\nlisten = "node1:1"\nsecurity_protocol = "PLAINTEXT"', ""),
+        ('[peers]\nlisten = "node1:1"\ncertificate = "/c"', "which is not only for this machine"),
+        ('[peers]\nlisten = "node1:1"\ncertificate = "/c"\ntrusted_certificates = "/t"', ""),
+        ('[peers]\nlisten = "node1:1"\n[tls]\ncertificate = "/c"\ntrusted_certificates = "/t"', ""),
+        ('[peers]\nsecurity_protocol = "SSL"', "peers.security_protocol is SSL and certificates are not given"),
+        ('[peers]\nkey = "/k"', "peers.key is given and peers.certificate is not"),
+    ],
+)
+def test_nodes_of_several_machines_show_each_other_certificates(text: str, said: str, tmp_path: Path) -> None:
+    whole = f'[node]\nmode = "cluster"\n{text}\n'
+    if said and not said[0].isdigit():
+        (line,) = errors_of(whole, tmp_path)
+        assert said in line
+    else:
+        file = tmp_path / "c.toml"
+        file.write_text(whole)
+        peers = load_settings(file)
+        assert (peers.peer_tls is None) == ("trusted_certificates" not in text)
+
+
+def test_nodes_have_certificates_of_their_own_or_those_for_members(tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text('[node]\nmode = "cluster"\n[tls]\ncertificate = "/c"\nkey = "/k"\ntrusted_certificates = "/t"\n')
+    members = load_settings(file).peer_tls
+    assert members is not None
+    assert (members.certificate, members.key, members.trusted_certificates) == ("/c", "/k", "/t")
+    own = load_settings(file, {"peers.certificate": "/pc", "peers.trusted_certificates": "/pt"}).peer_tls
+    assert own is not None
+    assert (own.certificate, own.key, own.trusted_certificates, own.client_auth) == ("/pc", "", "/pt", "required")

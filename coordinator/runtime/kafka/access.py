@@ -1,4 +1,4 @@
-"""How a node speaks to brokers and logs in to them, as its settings and their files have it.
+"""The way in which a node speaks to brokers and logs in to them, as its settings and their files have it.
 
 Made anew when a file has changed; the port then connects anew. No secret is in its repr.
 """

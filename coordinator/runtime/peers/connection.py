@@ -14,6 +14,7 @@ from coordinator.protocol.peer_messages import PeerClosing, PeerHello, PeerMessa
 from coordinator.protocol.peer_messages.ranges import MAX_WHY
 from coordinator.protocol.peer_messages.session import PeerSession, Said
 from coordinator.runtime.peers.limits import PeerLimits
+from coordinator.runtime.security.tls_end import Shown
 
 
 class Owner(Protocol):
@@ -54,6 +55,8 @@ class PeerConnection(asyncio.Protocol):
         """Messages that came before the contact began."""
         self.held_bytes = 0
         self.host = "?"
+        self.shown = Shown()
+        """The other end's certificate, as far as it is looked at, where TLS is spoken."""
         self.gone = asyncio.Event()
         self._owner = owner
         self._session = PeerSession()
@@ -93,6 +96,14 @@ class PeerConnection(asyncio.Protocol):
             return
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.write(self._session.greet(hello))
+
+    def tls_done(self, shown: Shown) -> None:
+        """Keep what the other end's certificate says until its hello says who it is."""
+        self.shown = shown
+
+    def tls_failed(self, why: str) -> None:
+        """Give the connection up."""
+        self._owner.broken(self, why)
 
     def data_received(self, data: bytes) -> None:
         """Hand on what the other end said."""

@@ -7,6 +7,7 @@ told apart.
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from coordinator.protocol.text.addresses import Address, format_address
 
@@ -19,8 +20,11 @@ class NotReachedError(Exception):
         self.is_refused = is_refused
 
 
-async def dial(addresses: Sequence[Address], protocol: Callable[[], asyncio.BaseProtocol], timeout_ms: int) -> None:
-    """Connect a protocol to the first address that accepts, each within the time-out; raises NotReachedError."""
+async def dial(addresses: Sequence[Address], protocol: Callable[[str], asyncio.BaseProtocol], timeout_ms: int) -> None:
+    """Connect a protocol to the first address that accepts, each within the time-out; raises NotReachedError.
+
+    The protocol is made for the host that the address names.
+    """
     loop = asyncio.get_running_loop()
     whys: list[str] = []
     refusals: list[bool] = []
@@ -29,7 +33,7 @@ async def dial(addresses: Sequence[Address], protocol: Callable[[], asyncio.Base
             async with asyncio.timeout(timeout_ms / 1000):
                 for host, port in await _resolved(address):
                     try:
-                        await loop.create_connection(protocol, host, port)
+                        await loop.create_connection(partial(protocol, address[0]), host, port)
                     except OSError as error:
                         refusals.append(isinstance(error, ConnectionRefusedError))
                         whys.append(f"{format_address((host, port))}: {error.strerror or error}")

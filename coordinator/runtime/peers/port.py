@@ -18,14 +18,19 @@ from coordinator.core.peers.effects import ConnectPeers
 from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid, PeersEvent
 from coordinator.core.peers.hello import Acquaintance
 from coordinator.core.peers.port import Post
+from coordinator.core.security.host_names import is_for_host, say_names
 from coordinator.protocol.peer_messages import PeerHello, PeerMessage
 from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.runtime.peers.connection import PeerConnection
 from coordinator.runtime.peers.dialing import NotReachedError, dial
 from coordinator.runtime.peers.limits import PeerLimits
+from coordinator.runtime.security.reread import Reread
+from coordinator.runtime.security.tls import PeerTls
+from coordinator.runtime.security.tls_end import TlsEnd
 from coordinator.runtime.server.port import ListenError
 
 _MOST_WHYS = 16
+_ADVICE = "look at peers.security_protocol and the certificates of both nodes"
 
 
 class _Peer:
@@ -46,11 +51,17 @@ class _Peer:
 
 
 class Peers:
-    """A `PeersPort`; `bind` and `accept` come before another node can connect."""
+    """A `PeersPort`; `bind` and `accept` come before another node can connect. With `tls` nothing else is spoken."""
 
     def __init__(
-        self, known: Acquaintance, post: Post, log: FilteringBoundLogger, limits: PeerLimits | None = None
+        self,
+        known: Acquaintance,
+        post: Post,
+        log: FilteringBoundLogger,
+        limits: PeerLimits | None = None,
+        tls: Reread[PeerTls] | None = None,
     ) -> None:
+        self._tls = tls
         self.limits = limits or PeerLimits()
         self._known = known
         self._post = post
@@ -73,7 +84,7 @@ class Peers:
         """Take the address, without accepting anybody yet; return what was bound. Raises ListenError."""
         loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: self._connection(None), host, port, start_serving=False)
+            self._server = await loop.create_server(self._called, host, port, start_serving=False)
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {format_address((host, port))} for other nodes: {error.strerror or error}; stop "
@@ -196,7 +207,8 @@ class Peers:
 
     def greeted(self, connection: PeerConnection, hello: PeerHello) -> None:
         """Judge the other end's hello."""
-        if why := self._known.refusal(hello, connection.asked_for):
+        why = self._known.refusal(hello, connection.asked_for) or self._why_not_its_certificate(connection, hello)
+        if why:
             self._note_broken(connection, why)
             self._give_up(connection, f"node {self._known.node_id} refuses: {why}")
             return
@@ -338,7 +350,7 @@ class Peers:
         wanted = self._known.expected[peer.node_id]
         this = asyncio.current_task()
         try:
-            await dial(wanted.addresses, lambda: self._connection(peer.node_id), self.limits.silence_ms)
+            await dial(wanted.addresses, lambda host: self._calling(peer.node_id, host), self.limits.silence_ms)
         except NotReachedError as error:
             if peer.dialing is this:
                 peer.dialing = None
@@ -350,6 +362,30 @@ class Peers:
             if peer.dialing is this:
                 peer.dialing = None
                 self._try(peer, at_once=peer.contact.of is not None)  # it may have called and the knock be closed
+
+    def _called(self) -> asyncio.BaseProtocol:
+        """Return the protocol of a connection that another node has opened."""
+        connection = self._connection(None)
+        return connection if self._tls is None else TlsEnd(self._tls.value.called, connection, advice=_ADVICE)
+
+    def _calling(self, node_id: int, host: str) -> asyncio.BaseProtocol:
+        """Return the protocol of a connection to a node, which has to show a certificate for the host."""
+        connection = self._connection(node_id)
+        if self._tls is None:
+            return connection
+        return TlsEnd(self._tls.value.calling, connection, host=host, advice=_ADVICE)
+
+    def _why_not_its_certificate(self, connection: PeerConnection, hello: PeerHello) -> str:
+        """Say why whoever has called is not the node that it says, empty if it is; of one that was called TLS has."""
+        if self._tls is None or connection.asked_for is not None:
+            return ""
+        hosts = [host for host, _ in self._known.expected[hello.node_id].addresses]
+        if any(is_for_host(connection.shown.names, host) for host in hosts):
+            return ""
+        return (
+            f"the certificate that was shown for node {hello.node_id} is for {say_names(connection.shown.names)}, and "
+            f"the node is registered at {', '.join(hosts)}: a node's certificate has to name its host"
+        )
 
     def _connection(self, asked_for: int | None) -> PeerConnection:
         self._last_number += 1

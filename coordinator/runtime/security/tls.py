@@ -1,9 +1,10 @@
-"""The TLS of the members' port as its files have it, made anew when a certificate or a key has changed.
+"""The TLS of the members' port, and that between nodes, as their files have it, made anew when one has changed.
 
 What is made counts for the connections from then on.
 """
 
 import ssl
+from dataclasses import dataclass
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
@@ -30,7 +31,30 @@ def context_for_members(settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _files_of(settings: TlsSettings) -> TlsFiles:
+@dataclass(frozen=True, slots=True)
+class PeerTls:
+    """The contexts of a node among other nodes: for those who connect to it, and for connecting to them."""
+
+    called: ssl.SSLContext
+    calling: ssl.SSLContext
+
+
+def tls_of_peers(settings: TlsSettings | None, log: FilteringBoundLogger) -> Reread[PeerTls] | None:
+    """Return the TLS between nodes, None where there is none; raises ConfigError."""
+    if settings is None:
+        return None
+    return Reread("peers", _files_of(settings, "peers").paths, lambda: contexts_for_peers(settings), log)
+
+
+def contexts_for_peers(settings: TlsSettings) -> PeerTls:
+    """Return the contexts between nodes, where both ends show a certificate; raises FileError."""
+    files, oldest = _files_of(settings, "peers"), VERSIONS[settings.min_version]
+    called = files.context(ssl.PROTOCOL_TLS_SERVER, oldest)
+    called.verify_mode = ssl.CERT_REQUIRED
+    return PeerTls(called, files.context(ssl.PROTOCOL_TLS_CLIENT, oldest))
+
+
+def _files_of(settings: TlsSettings, section: str = "tls") -> TlsFiles:
     return TlsFiles(
-        "tls", settings.certificate, settings.key, settings.key_password_file, settings.trusted_certificates
+        section, settings.certificate, settings.key, settings.key_password_file, settings.trusted_certificates
     )

@@ -9,14 +9,25 @@ that fails is told to the protocol, with the reason. TLS itself is OpenSSL's.
 import asyncio
 import contextlib
 import ssl
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from coordinator.client.tls_reasons import why_tls_failed
+from coordinator.core.security.host_names import CertificateName
 
 _READ_BYTES: Final = 256 * 1024
 _HANDSHAKE_RECORD: Final = 0x16
+ADVICE_FOR_MEMBERS: Final = "its kcoord.security.protocol has to be SSL"
 _ALERT_NO_SUCH_VERSION: Final = b"\x15\x03\x01\x00\x02\x02\x46"
 """The alert of TLS that tells a peer that it does not speak a version of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The peer's certificate: its subject and its other names; nothing where it has shown none."""
+
+    subject: str = ""
+    names: tuple[CertificateName, ...] = ()
 
 
 class Served(Protocol):
@@ -25,8 +36,8 @@ class Served(Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take note of a connection, on which TLS has not begun."""
 
-    def tls_done(self, subject: str) -> None:
-        """Take note that TLS is spoken, and of the subject of the peer's certificate, empty where it showed none."""
+    def tls_done(self, shown: "Shown") -> None:
+        """Take note that TLS is spoken, and of what the peer's certificate says."""
 
     def tls_failed(self, why: str) -> None:
         """Take note that the connection ends for a reason of TLS."""
@@ -34,7 +45,7 @@ class Served(Protocol):
     def data_received(self, data: bytes) -> None:
         """Take what the peer said."""
 
-    def eof_received(self) -> None:
+    def eof_received(self) -> bool | None:
         """Take note that the peer says nothing more, and that the connection is being closed."""
 
     def pause_writing(self) -> None:
@@ -48,12 +59,21 @@ class Served(Protocol):
 
 
 class TlsEnd(asyncio.Protocol):
-    """The end that was connected to; `served` is the protocol behind it."""
+    """The end that was connected to, or with a `host` the end that has connected to it; `served` is behind it.
 
-    def __init__(self, context: ssl.SSLContext, served: Served) -> None:
+    `advice` says which setting a peer that speaks no TLS has to look at.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext, served: Served, *, host: str | None = None, advice: str = ADVICE_FOR_MEMBERS
+    ) -> None:
         self._served = served
+        self._advice = advice
+        self._is_caller = host is not None
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_side=not self._is_caller, server_hostname=host
+        )
         self._transport: asyncio.Transport | None = None
         self._waiting: list[bytes] = []
         self._has_heard = False
@@ -63,9 +83,11 @@ class TlsEnd(asyncio.Protocol):
     # ---- asyncio ----------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Tell the protocol of it; the peer speaks first."""
+        """Tell the protocol of it, and begin the handshake where that is this end's to do."""
         self._transport = cast(asyncio.Transport, transport)
         self._served.connection_made(_TlsTransport(self, self._open_transport))
+        if self._is_caller and not self._is_over:
+            self._shake_hands()
 
     def data_received(self, data: bytes) -> None:
         """Decrypt what came and hand it on, as one piece."""
@@ -73,9 +95,9 @@ class TlsEnd(asyncio.Protocol):
             return
         if not self._has_heard:
             self._has_heard = True
-            if data[0] != _HANDSHAKE_RECORD:
+            if not self._is_caller and data[0] != _HANDSHAKE_RECORD:
                 self._open_transport.write(_ALERT_NO_SUCH_VERSION)
-                self._fail("it does not speak TLS, and only TLS is spoken here; " + _ADVICE)
+                self._fail("it does not speak TLS, and only TLS is spoken here; " + self._advice)
                 return
         self._incoming.write(data)
         try:
@@ -150,7 +172,7 @@ class TlsEnd(asyncio.Protocol):
             return False
         self._is_done = True
         self._flush()
-        self._served.tls_done(_subject_of(self._tls.getpeercert()))
+        self._served.tls_done(_shown_in(self._tls.getpeercert()))
         if self._is_over:
             return False
         for data in self._waiting:
@@ -188,9 +210,6 @@ class TlsEnd(asyncio.Protocol):
         self._is_over = True
         self._served.tls_failed(why)
         self._open_transport.close()
-
-
-_ADVICE: Final = "its kcoord.security.protocol has to be SSL"
 
 
 class _TlsTransport(asyncio.Transport):
@@ -234,10 +253,15 @@ class _TlsTransport(asyncio.Transport):
         self._below.resume_reading()
 
 
+def _shown_in(certificate: Any) -> Shown:
+    if not certificate:
+        return Shown()
+    names = tuple((str(kind), str(name)) for kind, name in certificate.get("subjectAltName", ()))
+    return Shown(_subject_of(certificate), names)
+
+
 def _subject_of(certificate: Any) -> str:
     """Return the subject as Kafka writes it, the most particular name first: `CN=alice,O=Example`."""
-    if not certificate:
-        return ""
     parts = reversed(certificate.get("subject", ()))
     return ",".join("+".join(f"{_SHORT.get(kind, kind)}={_escaped(value)}" for kind, value in part) for part in parts)
 

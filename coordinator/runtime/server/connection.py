@@ -18,6 +18,7 @@ from coordinator.protocol.session import (
     Session,
     UnknownRequestReceived,
 )
+from coordinator.runtime.security.tls_end import Shown
 
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
@@ -59,8 +60,9 @@ class Connection(asyncio.Protocol):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.write(self.session.send_hello())
 
-    def tls_done(self, subject: str) -> None:
+    def tls_done(self, shown: Shown) -> None:
         """Take note of who the peer is by its certificate, if it has shown one."""
+        subject = shown.subject
         if not subject:
             return
         principal = principal_of_subject(subject, self._server.subject_rules)
