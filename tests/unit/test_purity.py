@@ -36,7 +36,8 @@ PURE_STANDARD_LIBRARY = {
 }
 PURE_LIBRARIES = {"msgspec", "msgspec.msgpack", "msgspec.json", "msgspec.structs"}
 ALLOWED = {
-    # A checksum, a regular expression engine of linear time, words in quotes, numbers of hosts: functions of their arguments alone.
+    # A checksum, a regular expression engine of linear time, addresses, words in quotes: functions of their arguments
+    # alone.
     "core": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"google_crc32c", "ipaddress", "re2", "shlex"},
     "protocol": PURE_STANDARD_LIBRARY | PURE_LIBRARIES,
     "member": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"spark_kcoord.member"},  # of which `refusals`, read below
