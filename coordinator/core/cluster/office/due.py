@@ -116,6 +116,7 @@ class Due:
         self._moves = settings.moves_at_once
         self._usual = Candidates(self._live, self._ready)
         self._usual_answering = Candidates(self._live, self._ready - self._late)
+        self._usual_able = self._in_order(self._usual, self._draining)
         self._special = office.stepped_down.keys() | {shard for shard, _, _ in office.unfit}
         self._asked_for = self._special | office.wanted.keys() | office.given_back
 
@@ -142,9 +143,8 @@ class Due:
         if entry is None:
             return NO_SUCH_SHARD
         if isinstance(wish, ElectUnclean):
-            last_resort = self._with_drained(wish.shard, entry, self._candidates(wish.shard, entry))
-            answering = self._answering(wish.shard, entry)
-            return why_not_unclean(entry, wish.node_id, wish.leader_epoch, answering, last_resort)
+            answering, able = self._answering(wish.shard, entry), self._able(wish.shard, entry)
+            return why_not_unclean(entry, wish.node_id, wish.leader_epoch, answering, able)
         if self.goes_back(wish.shard):
             return ""
         preferred = entry.replicas[0]
@@ -237,11 +237,24 @@ class Due:
     def _unfit(self, shard: int) -> set[int]:
         return {node for node, life in self._live.items() if (shard, node, life) in self._office.unfit}
 
-    def _with_drained(self, shard: int, entry: ShardEntry, candidates: Candidates) -> Candidates:
-        """Return the candidates, and where none of them may lead those that are being drained: better than nobody."""
-        if any(may_lead(entry, candidates, node) for node in entry.replicas):
-            return candidates
-        return replace(candidates, eligible=candidates.eligible | (self._draining - self._unfit(shard)))
+    def _able(self, shard: int, entry: ShardEntry, besides: int | None = None) -> Candidates:
+        """Return who may be elected, `besides` one node: the first of those who are better than the others.
+
+        A node that does not answer leads nobody, so one that is being drained and answers comes before it.
+        """
+        in_order = self._usual_able
+        if shard in self._special:
+            in_order = self._in_order(self._candidates(shard, entry), self._draining - self._unfit(shard))
+        for candidates in in_order:
+            if any(may_lead(entry, candidates, node) for node in entry.replicas if node != besides):
+                return candidates
+        return in_order[-1]
+
+    def _in_order(self, ready: Candidates, drained: Set[int]) -> tuple[Candidates, ...]:
+        """Return who may be elected, those first to whom a shard goes before it goes to more."""
+        everybody = ready.eligible | drained
+        sets = (ready.eligible - self._late, everybody - self._late, ready.eligible, everybody)
+        return tuple(replace(ready, eligible=eligible) for eligible in sets)
 
     def _given_back(self, shard: int, entry: ShardEntry) -> ShardEntry | None:
         return give_back(entry, self._answering(shard, entry), frozenset(entry.replicas[:1]), self._changed_by)
@@ -257,18 +270,17 @@ class Due:
         asked = self._office.stepped_down.get(shard)
         return None if asked is None or asked.leader_epoch != entry.leader_epoch else asked
 
-    def _relieved(
-        self, entry: ShardEntry, asked: StepDown, candidates: Candidates, min_insync: int
-    ) -> ShardEntry | None:
+    def _relieved(self, shard: int, entry: ShardEntry, asked: StepDown, min_insync: int) -> ShardEntry | None:
         """Return who leads in the place of one that does not want to; nobody else can where its epoch is all that ends.
 
         A successor that has more than the leader is the only one for whom it leaves, and another epoch begins where
         that one has gone: the leader hears the others anew.
         """
+        candidates = self._able(shard, entry)
         if asked.successor is not None:
             named = hand_over(entry, asked.successor, candidates, self._changed_by)
             return named or elect(entry, candidates, min_insync, self._changed_by)
-        moved = move_away(entry, candidates, self._changed_by)
+        moved = move_away(entry, self._able(shard, entry, besides=entry.leader), self._changed_by)
         is_spoilt = asked.reason is StepDownReason.SPOILT_EPOCH
         return elect(entry, candidates, min_insync, self._changed_by) if moved is None and is_spoilt else moved
 
@@ -279,22 +291,14 @@ class Due:
             return begin(entry, wanted, self._changed_by)
         unclean = self._office.unclean.get(shard)
         if unclean is not None:
-            last_resort = self._with_drained(shard, entry, candidates)
-            answering = self._answering(shard, entry)
-            named = elect_unclean(
-                entry, unclean.node_id, unclean.leader_epoch, answering, last_resort, self._changed_by
-            )
+            answering, able = self._answering(shard, entry), self._able(shard, entry)
+            named = elect_unclean(entry, unclean.node_id, unclean.leader_epoch, answering, able, self._changed_by)
             if named is not None:
                 return named
         is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit
         if not is_led(entry, candidates) or is_unfit:
             if not is_starting:
-                # One that does not answer leads only where nobody else can.
-                answering = self._answering(shard, entry)
-                if any(may_lead(entry, answering, node) for node in entry.replicas):
-                    candidates = answering
-                candidates = self._with_drained(shard, entry, candidates)
-                return elect(entry, candidates, min_insync, self._changed_by)
+                return elect(entry, self._able(shard, entry), min_insync, self._changed_by)
             # The whole cluster has started: others may come that have more.
             if self._now_ms < self._office.since_ms + self._settings.elect_wait_ms and is_waited_for(entry, candidates):
                 return None
@@ -303,15 +307,16 @@ class Due:
                 for node, live in self._image.live.items()
                 if shard in live.value.log_ends
             }
-            candidates = self._with_drained(shard, entry, candidates)
-            return elect_longest(entry, candidates, min_insync, log_ends, self._changed_by)
+            return elect_longest(entry, self._able(shard, entry), min_insync, log_ends, self._changed_by)
         asked = self._stepped_down(shard, entry)
         if asked is not None:
-            return self._relieved(entry, asked, candidates, min_insync)
+            return self._relieved(shard, entry, asked, min_insync)
         candidates = self._answering(shard, entry)
         outbox = self._office.outbox
         if entry.leader in self._late and outbox is not None and not knows_that_it_leads(outbox, shard, entry):
-            return move_away(entry, candidates, self._changed_by)
+            able = self._able(shard, entry, besides=entry.leader)
+            answers = replace(able, eligible=able.eligible - self._late)
+            return move_away(entry, answers, self._changed_by)
         finished = finish(entry, candidates, min_insync, self._changed_by)
         if finished is not None:
             return finished

@@ -21,7 +21,13 @@ SHARD = 3
 NOTHING: Mapping[str, Any] = {}
 
 
-def changed(entry: ShardEntry, states: Mapping[int, NodeState] | None = None, **office: Any) -> dict[int, ShardEntry]:
+def changed(
+    entry: ShardEntry,
+    states: Mapping[int, NodeState] | None = None,
+    *,
+    others: ShardEntry = WELL,
+    **office: Any,
+) -> dict[int, ShardEntry]:
     """Return what is due of six shards, of which one has this entry and the others are led well by node 1."""
     known = Versioned(KnownNode(directory_id="d", starts=1), 0)
     live = {
@@ -40,7 +46,7 @@ def changed(entry: ShardEntry, states: Mapping[int, NodeState] | None = None, **
         for node in (1, 2, 3)
     }
     buckets = {
-        bucket: Versioned(Bucket(shards={each: entry if each == SHARD else WELL for each in range(bucket, 6, 2)}), 0)
+        bucket: Versioned(Bucket(shards={each: entry if each == SHARD else others for each in range(bucket, 6, 2)}), 0)
         for bucket in range(2)
     }
     image = Image(cluster=Versioned(CLUSTER, 0), known=dict.fromkeys((1, 2, 3), known), live=live, buckets=buckets)
@@ -98,3 +104,70 @@ def test_one_shard_that_is_to_be_changed_is_found_among_others(
     entry: ShardEntry, states: Mapping[int, NodeState], office: Mapping[str, Any]
 ) -> None:
     assert list(changed(entry, states, **office)) == [SHARD]
+
+
+IS_2_LATE: Mapping[str, Any] = {"late": frozenset({(2, 0)}), "outbox": Outbox(1, 1, {2: Mailbox(0)})}
+IS_3_DRAINED = {3: NodeState.DRAINING}
+NOBODY_LEADS = msgspec.structs.replace(WELL, leader=None, leader_node_epoch=None)
+
+
+def stepped_down(reason: StepDownReason) -> Mapping[str, Any]:
+    return {"stepped_down": {SHARD: StepDown(SHARD, 4, reason, 1, 0)}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "states", "office", "leader"),
+    [
+        pytest.param(
+            msgspec.structs.replace(NOBODY_LEADS, isr=(2, 3)), IS_3_DRAINED, IS_2_LATE, 3, id="drained-before-late"
+        ),
+        pytest.param(
+            msgspec.structs.replace(NOBODY_LEADS, isr=(2, 3)),
+            IS_3_DRAINED,
+            {"late": frozenset({(2, 0), (3, 0)})},
+            2,
+            id="of-those-who-are-late-the-one-that-is-not-drained",
+        ),
+        pytest.param(
+            msgspec.structs.replace(LED_BY_2, isr=(2, 3)), IS_3_DRAINED, IS_2_LATE, 3, id="a-late-leader-is-followed"
+        ),
+        pytest.param(
+            msgspec.structs.replace(WELL, isr=(1, 3)),
+            IS_3_DRAINED,
+            stepped_down(StepDownReason.STALLED),
+            3,
+            id="one-that-steps-down-is-followed",
+        ),
+        pytest.param(
+            WELL,
+            NOTHING,
+            {**IS_2_LATE, **stepped_down(StepDownReason.STALLED)},
+            3,
+            id="one-that-steps-down-is-followed-by-one-that-answers",
+        ),
+    ],
+)
+def test_who_answers_leads_before_who_does_not_also_while_it_is_drained(
+    entry: ShardEntry, states: Mapping[int, NodeState], office: Mapping[str, Any], leader: int
+) -> None:
+    after = changed(entry, states, **office)
+    assert {shard: (each.leader, each.leader_epoch) for shard, each in after.items()} == {SHARD: (leader, 5)}
+
+
+def test_where_all_have_started_who_answers_leads_before_who_does_not() -> None:
+    gone = msgspec.structs.replace(NOBODY_LEADS, isr=(2, 3))
+    after = changed(gone, IS_3_DRAINED, others=gone, **IS_2_LATE)
+    assert {each.leader for each in after.values()} == {3}
+    assert len(after) == CLUSTER.shards
+
+
+def test_a_late_leader_stays_where_nobody_who_answers_is_in_sync() -> None:
+    alone = msgspec.structs.replace(LED_BY_2, isr=(2, 3))
+    assert changed(alone, IS_3_DRAINED, late=frozenset({(2, 0), (3, 0)}), outbox=IS_2_LATE["outbox"]) == {}
+
+
+def test_a_drained_leader_whose_epoch_is_spoilt_begins_the_next_at_once() -> None:
+    alone = msgspec.structs.replace(WELL, isr=(1,))
+    spoilt = stepped_down(StepDownReason.SPOILT_EPOCH)
+    after = changed(alone, {1: NodeState.DRAINING}, others=LED_BY_2, **spoilt)
+    assert {shard: (each.leader, each.leader_epoch) for shard, each in after.items()} == {SHARD: (1, 5)}
