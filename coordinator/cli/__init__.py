@@ -10,6 +10,7 @@ import typer
 
 from coordinator.cli.parts.asking import CommandConfig, take_command_config
 from coordinator.cli.verbs import acl, cluster, demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs.serving import console
 from coordinator.cli.verbs.shards import looking, moving
 
 app = typer.Typer(
@@ -27,6 +28,7 @@ app.add_typer(cluster.nodes, name="node")
 app.add_typer(looking.app, name="shard")
 moving.add_verbs(looking.app, cluster.nodes)
 app.add_typer(acl.app, name="acl")
+app.command("console")(console.console)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
 

@@ -1,0 +1,1 @@
+"""The verbs that serve other programs than members, until they are stopped."""

@@ -1,0 +1,1 @@
+"""Decides how the console answers by HTTP: its API, its pages, and who is answered at all."""

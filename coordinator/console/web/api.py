@@ -1,0 +1,68 @@
+"""The API by HTTP: documents as JSON, failures as documents too, and what cannot be printed as escapes."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from coordinator.console.documents import Failure
+from coordinator.console.known.selection import BadQueryError
+from coordinator.console.web.operations import OPERATIONS, ROOT, Operation, openapi
+from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader
+from coordinator.protocol.text.escaping import json_document, one_line
+
+
+def json_response(document: object, status: int = 200) -> Response:
+    """Return a document as an answer."""
+    text = json_document(msgspec.json.encode(document).decode())
+    return Response(text, status, media_type="application/json")
+
+
+def failure(status: int, error: str, message: str) -> Response:
+    """Return why a request is not done."""
+    return json_response(Failure(error=error, message=one_line(message)), status)
+
+
+def failed(error: Exception) -> tuple[int, str] | None:
+    """Return the status and the word of a failure that was foreseen."""
+    match error:
+        case BadQueryError():
+            return 400, "bad_query"
+        case NotKnownError():
+            return 404, "not_found"
+        case NotHeardError():
+            return 503, "unavailable"
+    return None
+
+
+def routes(reader: Reader) -> list[Route]:
+    """Return the routes of the API."""
+
+    async def describe(_: Request) -> Response:
+        return json_response(openapi())
+
+    return [
+        Route("/api/openapi.json", describe),
+        *(Route(f"{ROOT}{operation.path}", _endpoint(reader, operation)) for operation in OPERATIONS),
+    ]
+
+
+def _endpoint(reader: Reader, operation: Operation) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def answer(names: dict[str, str], query: list[tuple[str, str]]) -> Response:
+        takes_parameters = operation.table is not None or operation.fields
+        try:
+            if query and not takes_parameters:
+                return failure(400, "bad_query", f"this takes no parameters, and '{query[0][0]}' is given")
+            return json_response(operation.read(reader, names, query))
+        except (BadQueryError, NotKnownError, NotHeardError) as error:
+            status, word = failed(error) or (500, "error")
+            return failure(status, word, str(error))
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(answer, dict(request.path_params), request.query_params.multi_items())
+
+    return endpoint

@@ -1,0 +1,30 @@
+"""The application of the console: guard, API, stream of changes and pages, over one picture."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from coordinator.console.web import api
+from coordinator.console.web.changes import Changes
+from coordinator.console.web.guard import Guard
+from coordinator.console.web.operations import CHANGES
+from coordinator.console.web.reading import Reader
+
+
+def make_app(reader: Reader, changes: Changes) -> Starlette:
+    """Return the application."""
+
+    async def not_there(request: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 500
+        if status == 404:
+            return api.failure(404, "not_found", f"there is no {request.url.path}; /api/docs lists what there is")
+        return api.failure(status, "refused", error.detail if isinstance(error, HTTPException) else "it failed")
+
+    return Starlette(
+        routes=[*api.routes(reader), Route(CHANGES, changes.endpoint)],
+        middleware=[Middleware(Guard)],
+        exception_handlers={HTTPException: not_there},
+    )

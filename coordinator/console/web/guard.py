@@ -1,0 +1,108 @@
+"""Decides which requests are answered at all, and the headers of every answer.
+
+The console knows nobody: whoever reaches it may look. What keeps a page of another site, open in the same browser, from
+reaching it is here. A name that such a page has had pointed to this machine is no name of the console's (`Host`). A
+request that would change something has to come from the console's own pages or from no page (`Origin`,
+`Sec-Fetch-Site`), in a form that a browser sends to another site only if that site allows it, which this one never
+does. There are no cookies, so that nothing is lent to who asks.
+"""
+
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LARGEST_BODY: Final = 1024 * 1024
+MARK: Final = "x-kcoord-console"
+"""The header that pages and programs send with what changes something; its value does not matter."""
+_READING: Final = frozenset({"GET", "HEAD"})
+_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Final = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def why_not_host(host: str) -> str | None:
+    """Say why a request for this host is not answered, or return None."""
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        is_own = name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        is_own = False
+    return None if is_own else "this console answers only under localhost and addresses of loopback"
+
+
+def why_not_change(headers: Headers) -> str | None:
+    """Say why a request with these headers may not change anything, or return None."""
+    origin = headers.get("origin")
+    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        return "this request comes from a page of another site"
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return "this request comes from a page of another site"
+    if MARK not in headers:
+        return f"a request that changes something has the header '{MARK}', with any value"
+    return None
+
+
+class Guard:
+    """An ASGI application in front of another one."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                said = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    said[name] = value
+                said.setdefault("cache-control", "no-store")
+            await send(message)
+
+        refusal = self._refusal(scope["method"], headers)
+        if refusal is not None:
+            status, why = refusal
+            await PlainTextResponse(f"{why}\n", status)(scope, receive, send_guarded)
+            return
+        await self._app(scope, receive, send_guarded)
+
+    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+        why = why_not_host(headers.get("host", ""))
+        if why is not None:
+            return 421, why
+        if method in _READING:
+            return None
+        if method != "POST":
+            return 405, "only GET, HEAD and POST are answered"
+        why = why_not_change(headers)
+        if why is not None:
+            return 403, why
+        length = headers.get("content-length", "")
+        if not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY:
+            return 413, f"a request has a length, of {LARGEST_BODY} bytes at most"
+        return None

@@ -1,0 +1,229 @@
+"""The questions that pages and API have in common, each answered by a document.
+
+Nearly all are answered from the picture, so that however many people look, coordinators are asked by the survey alone.
+A group's timeline and what operators decided about it are asked for when somebody wants to see them, a few at once.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias, TypeVar
+
+from coordinator.client.refusals import refusal_of, show_refusal
+from coordinator.client.request import RequestError, ask
+from coordinator.client.security import SECURITY_SETTINGS
+from coordinator.console.documents import (
+    Control,
+    Event,
+    Group,
+    GroupDetails,
+    LagCurve,
+    Member,
+    Node,
+    Overview,
+    Partition,
+    Rows,
+    Setting,
+    Shard,
+    Topic,
+    TopicGroup,
+)
+from coordinator.console.known import describing, tables
+from coordinator.console.known.group_seen import GroupSeen
+from coordinator.console.known.picture import Heard, Picture
+from coordinator.console.known.selection import Chosen
+from coordinator.console.settings import ConsoleSettings
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
+from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
+from coordinator.protocol.text.addresses import format_address
+
+Query: TypeAlias = Iterable[tuple[str, str]]
+"""The parameters of an address, in its order."""
+
+ASKED_AT_ONCE: Final = 4
+HIDDEN: Final = "[hidden]"
+_UNSET: Final = "not set"
+NOT_DESCRIBED: Final = "this group has not been described yet; that is done within some seconds"
+
+_Expected = TypeVar("_Expected", bound=Response)
+
+
+class NotKnownError(Exception):
+    """A thing that there is not; the text says what."""
+
+
+class NotHeardError(Exception):
+    """A question that cannot be answered now; the text says why."""
+
+
+class Reader:
+    """Answers questions. Its calls may block, for as long as a coordinator may take, and come from any thread."""
+
+    def __init__(
+        self,
+        settings: ConsoleSettings,
+        picture: Picture,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.settings = settings
+        self.picture = picture
+        self.now_ms = now_ms
+        self._asking = threading.Semaphore(ASKED_AT_ONCE)
+
+    def overview(self) -> Overview:
+        """Return all at once; this is answered also while nothing was ever heard."""
+        return describing.overview(self.picture.heard())
+
+    def groups(self, query: Query) -> Rows[Group]:
+        """Return groups."""
+        heard = self._heard()
+        chosen = tables.GROUPS.choose([group.row for group in heard.groups], tables.GROUPS.read(query))
+        return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
+
+    def group(self, name: str) -> GroupDetails:
+        """Return one group by itself."""
+        found, trouble = self._group(name)
+        return describing.group_details(found, trouble)
+
+    def partitions(self, name: str, query: Query) -> Rows[Partition]:
+        """Return partitions of a group."""
+        found, trouble = self._group(name)
+        measured = found.measured
+        if measured is None:
+            return describing.rows_of(Chosen((), 0, 1, 1), None, trouble or NOT_DESCRIBED)
+        table = tables.partition_places(measured)
+        chosen = table.choose(range(len(measured.description.partitions)), table.read(query))
+        shown = Chosen(describing.partitions(measured, chosen.rows), chosen.total, chosen.page, chosen.per_page)
+        return describing.rows_of(shown, measured.as_of_ms, trouble)
+
+    def members(self, name: str, query: Query) -> Rows[Member]:
+        """Return members of a group."""
+        found, trouble = self._group(name)
+        if found.measured is None:
+            return describing.rows_of(Chosen((), 0, 1, 1), None, trouble or NOT_DESCRIBED)
+        chosen = tables.MEMBERS.choose(describing.members(found.measured), tables.MEMBERS.read(query))
+        return describing.rows_of(chosen, found.measured.as_of_ms, trouble)
+
+    def events(self, name: str, query: Query) -> Rows[Event]:
+        """Return a group's timeline, newest first, as its coordinator tells it now."""
+        selection = tables.EVENTS.read(query)
+        answer = self._ask(name, ListGroupEvents(name), ListGroupEventsResponse)
+        return describing.rows_of(
+            tables.EVENTS.choose(describing.events(answer.events), selection), self.now_ms(), None
+        )
+
+    def controls(self, name: str) -> list[Control]:
+        """Return the decisions of operators about a group that stand, as its coordinator tells them now."""
+        answer = self._ask(name, DescribeControls(name), DescribeControlsResponse)
+        return describing.controls(answer.controls)
+
+    def curve(self, name: str) -> LagCurve:
+        """Return the lag of a group over the last hour, as far as this console has seen it."""
+        self._group(name)
+        return self.picture.curve(name)
+
+    def topics(self, query: Query) -> Rows[Topic]:
+        """Return the topics that groups read."""
+        heard = self._heard()
+        chosen = tables.TOPICS.choose(describing.topics(heard.groups), tables.TOPICS.read(query))
+        return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
+
+    def topic_groups(self, topic: str, query: Query) -> Rows[TopicGroup]:
+        """Return the groups that read a topic."""
+        heard = self._heard()
+        selection = tables.TOPIC_GROUPS.read(query)
+        found = describing.topic_groups(topic, heard.groups)
+        if not found:
+            raise NotKnownError(f"No group reads a topic '{topic}'.")
+        return describing.rows_of(tables.TOPIC_GROUPS.choose(found, selection), heard.as_of_ms, heard.trouble)
+
+    def nodes(self, query: Query) -> Rows[Node]:
+        """Return the nodes."""
+        heard = self._heard()
+        chosen = tables.NODES.choose(describing.nodes(heard.cluster), tables.NODES.read(query))
+        return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
+
+    def shards(self, query: Query) -> Rows[Shard]:
+        """Return the shards."""
+        heard = self._heard()
+        chosen = tables.SHARDS.choose(describing.shards(heard.cluster), tables.SHARDS.read(query))
+        return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
+
+    def in_force(self) -> list[Setting]:
+        """Return the settings of this console; of a secret only whether there is one."""
+        settings, security = self.settings, self.settings.coordinators.security
+        values = {
+            "kcoord.security.protocol": security.protocol,
+            "kcoord.ssl.ca.location": security.ca_location,
+            "kcoord.ssl.certificate.location": security.certificate_location,
+            "kcoord.ssl.key.location": security.key_location,
+            "kcoord.ssl.key.password": security.key_password,
+            "kcoord.ssl.endpoint.identification.algorithm": "https" if security.checks_host else "none",
+        }
+        own = [
+            (
+                "coordinator",
+                ",".join(map(format_address, settings.coordinators)),
+                "the coordinators that are asked first",
+            ),
+            ("listen", format_address(settings.listen), "the address of this console"),
+            ("allow-changes", "yes" if settings.allow_changes else "no", "whether groups may be changed from here"),
+            ("refresh", f"{settings.refresh_s:g} s", "how often coordinators are asked, at most"),
+            ("timeout", f"{settings.timeout_s:g} s", "how long an answer is waited for"),
+            ("who", settings.who, "the name under which changes are recorded"),
+        ]
+        return [
+            *(Setting(name=name, value=value, meaning=meaning) for name, value, meaning in own),
+            *(
+                Setting(
+                    name=one.name,
+                    value=HIDDEN if one.is_secret and values[one.name] else values[one.name] or _UNSET,
+                    meaning=one.meaning,
+                )
+                for one in SECURITY_SETTINGS
+            ),
+        ]
+
+    def watched(self, name: str) -> GroupSeen:
+        """Return a group as it was seen; raises NotKnownError and NotHeardError."""
+        return self._group(name)[0]
+
+    def _heard(self) -> Heard:
+        heard = self.picture.heard()
+        if heard.as_of_ms is None:
+            raise NotHeardError(heard.trouble or "No coordinator has been asked yet; that is done within some seconds")
+        return heard
+
+    def _group(self, name: str) -> tuple[GroupSeen, str | None]:
+        heard = self._heard()
+        found = self.picture.group(name)
+        if found is None:
+            raise NotKnownError(f"Consumer group '{name}' does not exist.")
+        self.picture.watch(name, self.now_ms())
+        return found, heard.trouble
+
+    def _ask(self, name: str, request: Request, expected: type[_Expected]) -> _Expected:
+        return answer_of(self.settings, self._asking, name, request, expected)
+
+
+def answer_of(
+    settings: ConsoleSettings, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]
+) -> _Expected:
+    """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
+    if not turn.acquire(timeout=settings.timeout_s):
+        raise NotHeardError("too many questions are being asked of the coordinators now; try again")
+    try:
+        answer = ask(settings.coordinators, request, settings.timeout_s)
+    except RequestError as error:
+        raise NotHeardError(str(error)) from error
+    finally:
+        turn.release()
+    refusal = refusal_of(answer)
+    if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
+        raise NotKnownError(f"Consumer group '{name}' does not exist.")
+    if refusal is not None:
+        raise NotHeardError(f"The coordinator refused: {show_refusal(refusal)}")
+    if not isinstance(answer, expected):
+        raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
+    return answer

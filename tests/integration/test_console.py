@@ -1,0 +1,108 @@
+"""The console as a process beside a real coordinator with a real Kafka."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer.testing import CliRunner
+
+from coordinator.cli import app
+from coordinator.local.console import LocalConsole
+from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.processes import eventually
+from tests.helpers.raw_member import RawMember
+
+if TYPE_CHECKING:
+    from coordinator.local.kafka.broker import LocalKafka
+    from coordinator.local.node import LocalCoordinator
+
+pytestmark = pytest.mark.kafka
+
+
+def ask(console: LocalConsole, path: str) -> Any:
+    with urllib.request.urlopen(f"{console.url}api/v1/{path}", timeout=10) as said:
+        return json.loads(said.read())
+
+
+def test_a_console_shows_a_real_group_and_outlives_its_coordinator(
+    kafka: "LocalKafka", topic: Callable[..., str], own_coordinator: "LocalCoordinator", tmp_path: Path
+) -> None:
+    name, node = topic(2), own_coordinator
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 30)
+    flags = ("--refresh", "0.3", "--timeout", "3")
+    with (
+        LocalConsole(node.address, tmp_path / "console", flags=flags) as console,
+        RawMember(node.address, "g & <b>", name) as member,
+    ):
+        assert ask(console, "overview")["nodes"] in (0, 1)
+        member.register()
+        member.wait_until_complete()
+        assert eventually(lambda: ask(console, "groups?search=G%20%26")["total"] == 1)
+        details = "groups/g%20%26%20%3Cb%3E"
+        assert eventually(lambda: ask(console, f"{details}/partitions")["total"] == 2)
+        assert eventually(lambda: ask(console, f"{details}/partitions")["rows"][0]["end"] == 15)
+        rows = ask(console, f"{details}/partitions")["rows"]
+        assert [(row["committed"], row["consumer_id"], row["client_id"]) for row in rows] == [
+            (0, member.member_id, "raw"),
+            (0, member.member_id, "raw"),
+        ]
+        assert [row["assignment"] for row in ask(console, f"{details}/members")["rows"]] == [f"{name}:0-1"]
+        kinds = {row["kind"] for row in ask(console, f"{details}/events")["rows"]}
+        assert {"member-joined", "rebalance", "granted"} <= kinds
+        assert [row["topic"] for row in ask(console, "topics")["rows"]] == [name]
+
+        node.kill()
+        assert eventually(lambda: ask(console, "overview")["trouble"] is not None)
+        assert ask(console, "groups")["total"] == 1
+        assert "cannot be reached" in ask(console, "groups")["trouble"]
+        node.start()
+        assert eventually(lambda: ask(console, "overview")["trouble"] is None)
+
+
+def test_a_console_that_nobody_answers_starts_says_so_and_ends_when_asked(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "coordinator",
+        "console",
+        "--coordinator",
+        "127.0.0.1:1",
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        url = line.removeprefix("kcoord: console on ").strip()
+
+        def trouble() -> str | None:
+            with urllib.request.urlopen(f"{url}api/v1/overview", timeout=10) as said:
+                return json.loads(said.read())["trouble"]
+
+        assert eventually(lambda: "127.0.0.1:1 cannot be reached" in (trouble() or ""))
+        with urllib.request.urlopen(f"{url}api/v1/changes", timeout=10) as stream:
+            assert stream.readline() == b"retry: 2000\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+
+
+def test_a_console_refuses_to_listen_where_others_could_reach_it() -> None:
+    said = CliRunner().invoke(app, ["console", "--coordinator", "127.0.0.1:1", "--listen", "0.0.0.0:7480"])
+    assert said.exit_code == 2
+    assert "no authentication" in " ".join(said.output.replace("│", " ").split())
+
+
+def test_a_port_that_is_taken_is_said_with_what_to_do(own_coordinator: "LocalCoordinator") -> None:
+    words = ["console", "--coordinator", own_coordinator.address, "--listen", own_coordinator.address]
+    said = CliRunner().invoke(app, words)
+    assert said.exit_code == 1
+    assert "the console cannot listen at" in said.output
+    assert "port 0" in said.output
