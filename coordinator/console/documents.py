@@ -148,6 +148,19 @@ class Event(Document, frozen=True):
     why: str
 
 
+class Rebalance(Document, frozen=True):
+    """A rebalance: its cause, the partitions that moved, and how long it took until all members held their target.
+
+    `duration_ms` is null while that is not so, and of one that the next rebalance overtook.
+    """
+
+    at_ms: int
+    group_epoch: int
+    why: str
+    partition_count: int
+    duration_ms: int | None
+
+
 class Control(Document, frozen=True):
     """A decision of an operator that stands."""
 

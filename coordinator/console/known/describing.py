@@ -15,6 +15,7 @@ from coordinator.console.documents import (
     Node,
     Overview,
     Partition,
+    Rebalance,
     Rows,
     Shard,
     Topic,
@@ -27,7 +28,7 @@ from coordinator.console.known.selection import Chosen
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ControlDescription, GroupEvent, PartitionDescription
 from coordinator.protocol.text.addresses import format_address
-from coordinator.protocol.vocabulary import NodeStatus
+from coordinator.protocol.vocabulary import EventKind, NodeStatus
 
 _Row = TypeVar("_Row")
 
@@ -185,6 +186,27 @@ def events(said: Iterable[GroupEvent]) -> list[Event]:
         )
         for event in sorted(said, key=lambda event: -event.sequence)
     ]
+
+
+def rebalances(said: Iterable[GroupEvent]) -> list[Rebalance]:
+    """Return the rebalances of a timeline, newest first: each ends when the group is stable in its epoch."""
+    found: list[Rebalance] = []
+    ends: dict[int, GroupEvent] = {}
+    for event in sorted(said, key=lambda event: -event.sequence):
+        if event.kind == EventKind.STABLE:
+            ends[event.group_epoch] = event
+        elif event.kind == EventKind.REBALANCE:
+            end = ends.pop(event.group_epoch, None)
+            found.append(
+                Rebalance(
+                    at_ms=event.at_ms,
+                    group_epoch=event.group_epoch,
+                    why=event.why,
+                    partition_count=max(event.partition_count, len(event.partitions)),
+                    duration_ms=None if end is None else end.duration_ms,
+                )
+            )
+    return found
 
 
 def controls(said: Iterable[ControlDescription]) -> list[Control]:

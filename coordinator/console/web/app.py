@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coordinator.console.web import api
+from coordinator.console.web import api, pages
 from coordinator.console.web.changes import Changes
 from coordinator.console.web.guard import Guard
 from coordinator.console.web.operations import CHANGES
@@ -19,12 +19,14 @@ def make_app(reader: Reader, changes: Changes) -> Starlette:
 
     async def not_there(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
+        if not request.url.path.startswith("/api/"):
+            return pages.not_there(reader, request, status)
         if status == 404:
             return api.failure(404, "not_found", f"there is no {request.url.path}; /api/docs lists what there is")
         return api.failure(status, "refused", error.detail if isinstance(error, HTTPException) else "it failed")
 
     return Starlette(
-        routes=[*api.routes(reader), Route(CHANGES, changes.endpoint)],
+        routes=[*api.routes(reader), Route(CHANGES, changes.endpoint), *pages.routes(reader)],
         middleware=[Middleware(Guard)],
         exception_handlers={HTTPException: not_there},
     )

@@ -81,7 +81,8 @@ class Guard:
                 said = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     said[name] = value
-                said.setdefault("cache-control", "no-store")
+                is_asset = scope["path"].startswith("/assets/")
+                said.setdefault("cache-control", "no-cache" if is_asset else "no-store")
             await send(message)
 
         refusal = self._refusal(scope["method"], headers)

@@ -19,6 +19,7 @@ from coordinator.console.documents import (
     Node,
     Overview,
     Partition,
+    Rebalance,
     Rows,
     Setting,
     Shard,
@@ -85,6 +86,12 @@ OPERATIONS: Final = (
         Rows[Event],
         lambda reader, names, query: reader.events(names["group"], query),
         tables.EVENTS,
+    ),
+    Operation(
+        "/groups/{group}/rebalances",
+        "Why a group rebalanced: causes, partitions moved, how long; newest first.",
+        list[Rebalance],
+        lambda reader, names, _: reader.rebalances(names["group"]),
     ),
     Operation(
         "/groups/{group}/controls",

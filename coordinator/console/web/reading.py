@@ -22,6 +22,7 @@ from coordinator.console.documents import (
     Node,
     Overview,
     Partition,
+    Rebalance,
     Rows,
     Setting,
     Shard,
@@ -112,6 +113,11 @@ class Reader:
         return describing.rows_of(
             tables.EVENTS.choose(describing.events(answer.events), selection), self.now_ms(), None
         )
+
+    def rebalances(self, name: str) -> list[Rebalance]:
+        """Return the rebalances of a group that are on its timeline, newest first."""
+        answer = self._ask(name, ListGroupEvents(name), ListGroupEventsResponse)
+        return describing.rebalances(answer.events)
 
     def controls(self, name: str) -> list[Control]:
         """Return the decisions of operators about a group that stand, as its coordinator tells them now."""

@@ -1,0 +1,96 @@
+// Keeps pages as new as what the console has heard, draws the curve of lag, and has "/" go to the search.
+(() => {
+  "use strict";
+  const body = document.body;
+  const group = body.dataset.group;
+  const PAUSE_MS = 2000;
+  let last = 0;
+  let waiting = null;
+
+  // The guard answers what changes something only with this header, which no page of another site can send.
+  document.addEventListener("htmx:configRequest", (event) => {
+    event.detail.headers["X-Kcoord-Console"] = "page";
+  });
+  // A refusal is a page too, and is shown.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.detail.xhr.status >= 400 && event.detail.xhr.responseText.includes("id=\"live\"")) {
+      event.detail.shouldSwap = true;
+      event.detail.isError = false;
+    }
+  });
+
+  const refresh = () => {
+    waiting = null;
+    last = Date.now();
+    if (!document.hidden) {
+      htmx.trigger(body, "changed");
+      draw();
+    }
+  };
+  const soon = () => {
+    if (waiting === null) {
+      waiting = setTimeout(refresh, Math.max(0, last + PAUSE_MS - Date.now()));
+    }
+  };
+  if (body.dataset.live === "yes") {
+    const stream = new EventSource("/api/v1/changes");
+    stream.addEventListener("change", (event) => {
+      const change = JSON.parse(event.data);
+      if (change.is_cluster || !group || change.more > 0 || change.groups.includes(group)) {
+        soon();
+      }
+    });
+    document.addEventListener("visibilitychange", () => document.hidden || soon());
+    setInterval(soon, 15000); // ages grow also while nothing changes
+  }
+
+  document.addEventListener("keydown", (event) => {
+    const into = event.target.closest("input, select, textarea");
+    const search = document.getElementById("search");
+    if (event.key === "/" && !into && search && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      search.focus();
+    }
+  });
+
+  let plot = null;
+  const place = document.getElementById("curve");
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const draw = async () => {
+    if (!place) {
+      return;
+    }
+    let said;
+    try {
+      said = await fetch(place.dataset.url);
+    } catch {
+      return; // the console is gone: the banner of the page says so when it is back
+    }
+    if (!said.ok) {
+      return;
+    }
+    const curve = await said.json();
+    const data = [curve.at_ms.map((at) => at / 1000), curve.lag];
+    if (plot !== null) {
+      plot.setData(data);
+      return;
+    }
+    const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") } };
+    plot = new uPlot({
+      width: place.clientWidth, height: 220, legend: { show: false }, cursor: { drag: { x: false, y: false } },
+      scales: { y: { range: (_, low, high) => [0, Math.max(1, high ?? 1) * 1.1] } },
+      series: [{}, { label: "lag", stroke: color("--link"), width: 2, points: { show: curve.at_ms.length < 3 } }],
+      axes: [axis, { ...axis, size: 70 }],
+    }, data, place);
+  };
+  const again = () => {
+    if (plot !== null) {
+      plot.destroy();
+      plot = null;
+    }
+    draw();
+  };
+  draw();
+  addEventListener("resize", () => plot !== null && plot.setSize({ width: place.clientWidth, height: 220 }));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+})();

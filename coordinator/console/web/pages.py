@@ -1,0 +1,228 @@
+"""The pages: each is a document of the API, written for people. Filters are in the address."""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from coordinator.console.known import tables
+from coordinator.console.known.assignment_map import assignment_map
+from coordinator.console.known.selection import BadQueryError
+from coordinator.console.web.api import failed
+from coordinator.console.web.assets import ASSETS
+from coordinator.console.web.operations import openapi
+from coordinator.console.web.reading import NotHeardError, NotKnownError, Query, Reader
+from coordinator.console.web.templates import environment, render
+from coordinator.protocol.text.escaping import one_line
+from coordinator.protocol.vocabulary import EventKind, GroupStatus, MemberStatus
+
+_STATES: Final = tuple(str(state) for state in GroupStatus)
+_GROUP_STATUSES: Final = tuple(str(status) for status in tables.GROUP_STATUSES)
+_PARTITION_STATUSES: Final = ("OK", "WARN", "STOP", "STALL", "REWIND")
+_MEMBER_STATES: Final = tuple(str(state) for state in MemberStatus)
+_KINDS: Final = tuple(str(kind) for kind in EventKind)
+_BEHIND: Final = 10
+_REBALANCES: Final = 50
+_templates = environment()
+
+Make = Callable[[Reader, Mapping[str, str], Query], dict[str, Any]]
+"""Returns what a template is given: the name of the template is its value `page`."""
+
+
+def routes(reader: Reader) -> list[BaseRoute]:
+    """Return the routes of the pages and of their files."""
+    made: list[tuple[str, Make]] = [
+        ("/", _overview),
+        ("/groups", _groups),
+        ("/groups/{group}", _partitions),
+        ("/groups/{group}/members", _members),
+        ("/groups/{group}/timeline", _timeline),
+        ("/topics", _topics),
+        ("/topics/{topic}", _topic),
+        ("/nodes", _nodes),
+        ("/shards", _shards),
+        ("/settings", _settings),
+        ("/api/docs", _docs),
+    ]
+    return [
+        Mount("/assets", StaticFiles(directory=ASSETS)),
+        *(Route(path, _endpoint(reader, make)) for path, make in made),
+    ]
+
+
+def not_there(reader: Reader, request: Request, status: int) -> Response:
+    """Return the page of an address that there is not."""
+    sentence = f"There is no page {request.url.path}." if status == 404 else "This is not done."
+    return _problem(reader, request, status, sentence)
+
+
+def _endpoint(reader: Reader, make: Make) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def answer(request: Request) -> Response:
+        query = request.query_params.multi_items()
+        try:
+            values = make(reader, request.path_params, query)
+        except (BadQueryError, NotKnownError, NotHeardError) as error:
+            status, _ = failed(error) or (500, "")
+            return _problem(reader, request, status, str(error))
+        return _page(reader, request, 200, {"query": dict(query), "live": True, **values})
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(answer, request)
+
+    return endpoint
+
+
+def _page(reader: Reader, request: Request, status: int, values: dict[str, Any]) -> Response:
+    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    given = {
+        "here": here,
+        "section": None,
+        "is_down": False,
+        "trouble": None,
+        "as_of_ms": None,
+        "now_ms": reader.now_ms(),
+        "allow_changes": reader.settings.allow_changes,
+        **values,
+    }
+    return HTMLResponse(render(_templates, given.pop("page"), **given), status)
+
+
+def _problem(reader: Reader, request: Request, status: int, sentence: str) -> Response:
+    is_down = status == 503
+    heading = {400: "This cannot be shown", 404: "Not found", 503: "No coordinator answers"}.get(status, "Refused")
+    end = "" if sentence.endswith(".") else "."
+    values = {"page": "problem.html", "heading": heading, "sentence": sentence + end, "live": is_down, "query": {}}
+    return _page(reader, request, status, {**values, "is_down": is_down})
+
+
+def _overview(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:
+    _must_be_bare(query)
+    told = reader.overview()
+    behind = []
+    if told.as_of_ms is not None:
+        rows = reader.groups((("sort", "lag"), ("order", "desc"), ("per_page", str(_BEHIND)))).rows
+        behind = [row for row in rows if row.lag]
+    return {
+        "page": "overview.html",
+        "heading": "Overview",
+        "section": "/",
+        "told": told,
+        "behind": behind,
+        "trouble": told.trouble,
+        "as_of_ms": told.as_of_ms,
+        "is_down": told.as_of_ms is None,
+    }
+
+
+def _groups(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:
+    rows = reader.groups(query)
+    return {**_rows("groups.html", "Groups", "/groups", rows), "states": _STATES, "statuses": _GROUP_STATUSES}
+
+
+def _group(reader: Reader, name: str, view: str) -> dict[str, Any]:
+    """Return what all views of a group show above their rows."""
+    told = reader.group(name)
+    try:
+        controls = reader.controls(name)
+    except NotHeardError:
+        controls = []
+    return {
+        "heading": f"Group {one_line(name)}",
+        "section": "/groups",
+        "group": name,
+        "view": view,
+        "told": told,
+        "controls": controls,
+        "trouble": told.trouble,
+        "as_of_ms": told.as_of_ms,
+    }
+
+
+def _partitions(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, Any]:
+    rows = reader.partitions(names["group"], query)
+    return {
+        **_group(reader, names["group"], ""),
+        "page": "partitions.html",
+        "rows": rows,
+        "statuses": _PARTITION_STATUSES,
+    }
+
+
+def _members(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, Any]:
+    rows = reader.members(names["group"], query)
+    measured = reader.watched(names["group"]).measured
+    return {
+        **_group(reader, names["group"], "/members"),
+        "page": "members.html",
+        "rows": rows,
+        "member_states": _MEMBER_STATES,
+        "map": {"topics": ()} if measured is None else assignment_map(measured),
+    }
+
+
+def _timeline(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, Any]:
+    values = _group(reader, names["group"], "/timeline")
+    rows = reader.events(names["group"], query)
+    is_all = rows.page == 1 and not any(text for name, text in query if name in ("kind", "search"))
+    return {
+        **values,
+        "page": "timeline.html",
+        "rows": rows,
+        "kinds": _KINDS,
+        "rebalances": reader.rebalances(names["group"])[:_REBALANCES] if is_all else (),
+    }
+
+
+def _topics(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:
+    return _rows("topics.html", "Topics", "/topics", reader.topics(query))
+
+
+def _topic(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, Any]:
+    rows = reader.topic_groups(names["topic"], query)
+    heading = f"Topic {one_line(names['topic'])}"
+    return {**_rows("topic.html", heading, "/topics", rows), "topic": names["topic"], "states": _STATES}
+
+
+def _nodes(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:
+    return _rows("nodes.html", "Nodes", "/nodes", reader.nodes(query))
+
+
+def _shards(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:
+    return _rows("shards.html", "Shards", "/shards", reader.shards(query))
+
+
+def _settings(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:
+    _must_be_bare(query)
+    return {
+        "page": "settings.html",
+        "heading": "Settings",
+        "section": "/settings",
+        "rows": reader.in_force(),
+        "live": False,
+    }
+
+
+def _docs(_: Reader, __: Mapping[str, str], query: Query) -> dict[str, Any]:
+    _must_be_bare(query)
+    return {"page": "docs.html", "heading": "REST API", "section": "/api/docs", "told": openapi(), "live": False}
+
+
+def _rows(page: str, heading: str, section: str, rows: Any) -> dict[str, Any]:
+    return {
+        "page": page,
+        "heading": heading,
+        "section": section,
+        "rows": rows,
+        "trouble": rows.trouble,
+        "as_of_ms": rows.as_of_ms,
+    }
+
+
+def _must_be_bare(query: Query) -> None:
+    given: Sequence[tuple[str, str]] = list(query)
+    if given:
+        raise BadQueryError(f"this page takes no parameters, and '{one_line(given[0][0])}' is given")
