@@ -279,3 +279,45 @@ class Change(Document, frozen=True):
     more: int
     is_cluster: bool
     trouble: str | None
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of an act. Without `dry_run: false` nothing is changed, and what would be done is answered.
+
+    `topics` are `topic` or `topic:0,1`, and none stands for all, of a pause for the group as a whole. `to` and `value`
+    say where a reset leads: earliest, latest, current, or offset, shift, timestamp and duration with a value. To do
+    it, `why` has to say the reason, and `confirm` the group's name where a position may be lost.
+    """
+
+    dry_run: bool = True
+    why: str = ""
+    confirm: str = ""
+    topics: list[str] = []
+    member: str = ""
+    to: str = ""
+    value: str = ""
+    release_claims: bool = False
+
+
+class ActRow(Document, frozen=True):
+    """A partition that an act is about: its committed offset before and after, what is done, and a remark."""
+
+    topic: str
+    partition: int
+    old_offset: int | None
+    new_offset: int | None
+    delta: int | None
+    state: str
+    remark: str | None
+
+
+class ActResult(Document, frozen=True):
+    """The outcome of an act; of a pause of very many partitions some are not named, which `left_out` counts."""
+
+    group: str
+    act: str
+    is_dry_run: bool
+    summary: str
+    rows: list[ActRow]
+    left_out: int
+    refused: int

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import pytest
 from typer.testing import CliRunner
 
@@ -106,3 +107,35 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(own_coordinator: "LocalCoo
     assert said.exit_code == 1
     assert "the console cannot listen at" in said.output
     assert "port 0" in said.output
+
+
+def test_acts_of_a_console_are_done_by_a_real_coordinator_and_told_on_the_timeline(
+    kafka: "LocalKafka", topic: Callable[..., str], own_coordinator: "LocalCoordinator", tmp_path: Path
+) -> None:
+    name, node = topic(1), own_coordinator
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 30)
+
+    def act(what: str, status: int = 200, **said: Any) -> Any:
+        path = f"{console.url}api/v1/groups/g/acts/{what}"
+        answer = httpx2.post(path, json=said, headers={"X-Kcoord-Console": "test"}, trust_env=False)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    flags = ("--refresh", "0.3", "--allow-changes")
+    with LocalConsole(node.address, tmp_path / "console", flags=flags) as console:
+        with RawMember(node.address, "g", name) as member:
+            member.register()
+            member.wait_until_complete()
+            shown = act("reset-offsets", to="offset", value="12")
+            assert [(row["old_offset"], row["new_offset"], row["delta"]) for row in shown["rows"]] == [(0, 12, 12)]
+            assert act("delete-group", 409)["error"] == "refused"
+            assert act("reset-offsets", 400, to="latest", dry_run=False, why="w")["error"] == "bad_query"
+            assert act("drain", 409, member="nobody")["error"] == "refused"
+            done = act("pause", dry_run=False, why="a deploy")
+            assert (done["is_dry_run"], [row["state"] for row in done["rows"]]) == (False, ["let go"])
+            controls = ask(console, "groups/g/controls")
+            assert [(one["kind"], one["why"]) for one in controls] == [("group-paused", "a deploy")]
+            assert controls[0]["who"].endswith(" by console")
+            kinds = [row["kind"] for row in ask(console, "groups/g/events?kind=paused")["rows"]]
+            assert kinds == ["paused"]
+        assert act("nothing-such", 400)["message"].startswith("there is no act 'nothing-such'")

@@ -1,8 +1,7 @@
 """The partitions that a verb is about, in Kafka's words: `--topic t`, `--topic t:0,1`, `--all-topics`."""
 
-import re
 from collections.abc import Callable, Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -10,17 +9,15 @@ from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import ClaimState, PartitionDescription
-
-_SCOPE: Final = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})(?::(?P<numbers>\d{1,9}(?:,\d{1,9})*))?")
+from coordinator.protocol.text import scopes
 
 
 def parse_scope(text: str) -> tuple[str, tuple[int, ...] | None]:
     """Read `topic` or `topic:0,1`; raises typer.BadParameter."""
-    match = _SCOPE.fullmatch(text)
-    if match is None:
-        raise typer.BadParameter(f"'{text}' is not TOPIC or TOPIC:0,1,2")
-    numbers = match["numbers"]
-    return match["topic"], tuple(int(number) for number in numbers.split(",")) if numbers else None
+    try:
+        return scopes.parse_scope(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def _checked(texts: list[str] | None) -> list[str] | None:

@@ -13,7 +13,8 @@
   });
   // A refusal is a page too, and is shown.
   document.addEventListener("htmx:beforeSwap", (event) => {
-    if (event.detail.xhr.status >= 400 && event.detail.xhr.responseText.includes("id=\"live\"")) {
+    const kind = event.detail.xhr.getResponseHeader("content-type") || "";
+    if (event.detail.xhr.status >= 400 && kind.startsWith("text/html")) {
       event.detail.shouldSwap = true;
       event.detail.isError = false;
     }

@@ -1,7 +1,7 @@
 """The API by HTTP: documents as JSON, failures as documents too, and what cannot be printed as escapes."""
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coordinator.console.documents import Failure
+from coordinator.console.documents import Act, Failure
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.operations import OPERATIONS, ROOT, Operation, openapi
+from coordinator.console.web.acting import Actor, NotAllowedError, RefusedError
+from coordinator.console.web.operations import ACTS, OPERATIONS, ROOT, Operation, openapi
 from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader
 from coordinator.protocol.text.escaping import json_document, one_line
 
@@ -27,19 +28,17 @@ def failure(status: int, error: str, message: str) -> Response:
     return json_response(Failure(error=error, message=one_line(message)), status)
 
 
-def failed(error: Exception) -> tuple[int, str] | None:
-    """Return the status and the word of a failure that was foreseen."""
-    match error:
-        case BadQueryError():
-            return 400, "bad_query"
-        case NotKnownError():
-            return 404, "not_found"
-        case NotHeardError():
-            return 503, "unavailable"
-    return None
+FORESEEN: Final = {
+    BadQueryError: (400, "bad_query"),
+    NotAllowedError: (403, "not_allowed"),
+    NotKnownError: (404, "not_found"),
+    RefusedError: (409, "refused"),
+    NotHeardError: (503, "unavailable"),
+}
+"""The failures that are foreseen, with their statuses and their words."""
 
 
-def routes(reader: Reader) -> list[Route]:
+def routes(reader: Reader, actor: Actor) -> list[Route]:
     """Return the routes of the API."""
 
     async def describe(_: Request) -> Response:
@@ -48,7 +47,25 @@ def routes(reader: Reader) -> list[Route]:
     return [
         Route("/api/openapi.json", describe),
         *(Route(f"{ROOT}{operation.path}", _endpoint(reader, operation)) for operation in OPERATIONS),
+        Route(ACTS, _act_endpoint(actor), methods=["POST"]),
     ]
+
+
+def _act_endpoint(actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def answer(names: Mapping[str, str], body: bytes) -> Response:
+        try:
+            act = msgspec.json.decode(body, type=Act)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return failure(400, "bad_query", f"the body is no act: {error}")
+        try:
+            return json_response(actor.act(names["group"], names["act"], act))
+        except tuple(FORESEEN) as error:
+            return failure(*FORESEEN[type(error)], str(error))
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(answer, request.path_params, await request.body())
+
+    return endpoint
 
 
 def _endpoint(reader: Reader, operation: Operation) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -58,9 +75,8 @@ def _endpoint(reader: Reader, operation: Operation) -> Callable[[Request], Corou
             if query and not takes_parameters:
                 return failure(400, "bad_query", f"this takes no parameters, and '{query[0][0]}' is given")
             return json_response(operation.read(reader, names, query))
-        except (BadQueryError, NotKnownError, NotHeardError) as error:
-            status, word = failed(error) or (500, "error")
-            return failure(status, word, str(error))
+        except tuple(FORESEEN) as error:
+            return failure(*FORESEEN[type(error)], str(error))
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(answer, dict(request.path_params), request.query_params.multi_items())

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from coordinator.console.web import api, pages
+from coordinator.console.web.acting import Actor
 from coordinator.console.web.changes import Changes
 from coordinator.console.web.guard import Guard
 from coordinator.console.web.operations import CHANGES
@@ -16,6 +17,8 @@ from coordinator.console.web.reading import Reader
 
 def make_app(reader: Reader, changes: Changes) -> Starlette:
     """Return the application."""
+
+    actor = Actor(reader)
 
     async def not_there(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -26,7 +29,7 @@ def make_app(reader: Reader, changes: Changes) -> Starlette:
         return api.failure(status, "refused", error.detail if isinstance(error, HTTPException) else "it failed")
 
     return Starlette(
-        routes=[*api.routes(reader), Route(CHANGES, changes.endpoint), *pages.routes(reader)],
+        routes=[*api.routes(reader, actor), Route(CHANGES, changes.endpoint), *pages.routes(reader, actor)],
         middleware=[Middleware(Guard)],
         exception_handlers={HTTPException: not_there},
     )

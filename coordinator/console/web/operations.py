@@ -7,7 +7,10 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from coordinator.console.acts import KINDS
 from coordinator.console.documents import (
+    Act,
+    ActResult,
     Change,
     Control,
     Event,
@@ -28,6 +31,7 @@ from coordinator.console.documents import (
 )
 from coordinator.console.known import tables
 from coordinator.console.known.selection import MOST_PER_PAGE, PER_PAGE, Table
+from coordinator.console.web.guard import MARK
 from coordinator.console.web.reading import Query, Reader
 
 Read: TypeAlias = Callable[[Reader, Mapping[str, str], Query], object]
@@ -124,13 +128,14 @@ OPERATIONS: Final = (
 )
 
 CHANGES: Final = f"{ROOT}/changes"
+ACTS: Final = f"{ROOT}/groups/{{group}}/acts/{{act}}"
 
 
 def openapi() -> dict[str, Any]:
     """Return the description of the API in OpenAPI 3.1."""
     kinds = [operation.answers for operation in OPERATIONS]
     schemas, components = msgspec.json.schema_components(
-        [*kinds, Failure, Change], ref_template="#/components/schemas/{name}"
+        [*kinds, Act, ActResult, Failure, Change], ref_template="#/components/schemas/{name}"
     )
     failure = {"application/json": {"schema": schemas[-2]}}
     paths: dict[str, Any] = {}
@@ -166,6 +171,29 @@ def openapi() -> dict[str, Any]:
                     "content": {"text/event-stream": {"schema": schemas[-1]}},
                 },
                 "503": {"description": "Too many streams are open.", "content": failure},
+            },
+        }
+    }
+    statuses = {
+        "400": "The act says too little, or what cannot be.",
+        "403": "Changes are off, or the request comes from a page of another site.",
+        "404": "There is no such group.",
+        "409": "The coordinator refused.",
+        "503": "No coordinator answers.",
+    }
+    paths[ACTS] = {
+        "post": {
+            "summary": "Change a group, or be told what would be changed; off without --allow-changes.",
+            "operationId": "act",
+            "parameters": [
+                {"name": "group", "in": "path", "required": True, "schema": {"type": "string"}},
+                {"name": "act", "in": "path", "required": True, "schema": {"type": "string", "enum": list(KINDS)}},
+                {"name": MARK, "in": "header", "required": True, "schema": {"type": "string"}},
+            ],
+            "requestBody": {"required": True, "content": {"application/json": {"schema": schemas[-4]}}},
+            "responses": {
+                "200": {"description": "The outcome.", "content": {"application/json": {"schema": schemas[-3]}}},
+                **{status: {"description": text, "content": failure} for status, text in statuses.items()},
             },
         }
     }

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -9,16 +10,19 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from coordinator.console.acts import KINDS
+from coordinator.console.documents import Act
 from coordinator.console.known import tables
 from coordinator.console.known.assignment_map import assignment_map
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.api import failed
+from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor, NotAllowedError
+from coordinator.console.web.api import FORESEEN
 from coordinator.console.web.assets import ASSETS
 from coordinator.console.web.operations import openapi
-from coordinator.console.web.reading import NotHeardError, NotKnownError, Query, Reader
+from coordinator.console.web.reading import NotHeardError, Query, Reader
 from coordinator.console.web.templates import environment, render
 from coordinator.protocol.text.escaping import one_line
-from coordinator.protocol.vocabulary import EventKind, GroupStatus, MemberStatus
+from coordinator.protocol.vocabulary import EventKind, GroupStatus, MemberStatus, ResetKind
 
 _STATES: Final = tuple(str(state) for state in GroupStatus)
 _GROUP_STATUSES: Final = tuple(str(status) for status in tables.GROUP_STATUSES)
@@ -27,13 +31,21 @@ _MEMBER_STATES: Final = tuple(str(state) for state in MemberStatus)
 _KINDS: Final = tuple(str(kind) for kind in EventKind)
 _BEHIND: Final = 10
 _REBALANCES: Final = 50
+_MEMBERS_NAMED: Final = 500
+_ROWS_SHOWN: Final = 500
+_HEADINGS: Final = {
+    400: "This cannot be shown",
+    403: "Not allowed",
+    404: "Not found",
+    503: "No coordinator answers",
+}
 _templates = environment()
 
 Make = Callable[[Reader, Mapping[str, str], Query], dict[str, Any]]
 """Returns what a template is given: the name of the template is its value `page`."""
 
 
-def routes(reader: Reader) -> list[BaseRoute]:
+def routes(reader: Reader, actor: Actor) -> list[BaseRoute]:
     """Return the routes of the pages and of their files."""
     made: list[tuple[str, Make]] = [
         ("/", _overview),
@@ -41,6 +53,7 @@ def routes(reader: Reader) -> list[BaseRoute]:
         ("/groups/{group}", _partitions),
         ("/groups/{group}/members", _members),
         ("/groups/{group}/timeline", _timeline),
+        ("/groups/{group}/acts", _acts),
         ("/topics", _topics),
         ("/topics/{topic}", _topic),
         ("/nodes", _nodes),
@@ -51,6 +64,7 @@ def routes(reader: Reader) -> list[BaseRoute]:
     return [
         Mount("/assets", StaticFiles(directory=ASSETS)),
         *(Route(path, _endpoint(reader, make)) for path, make in made),
+        Route("/groups/{group}/acts/{act}", _act_endpoint(actor), methods=["POST"]),
     ]
 
 
@@ -65,9 +79,8 @@ def _endpoint(reader: Reader, make: Make) -> Callable[[Request], Coroutine[Any, 
         query = request.query_params.multi_items()
         try:
             values = make(reader, request.path_params, query)
-        except (BadQueryError, NotKnownError, NotHeardError) as error:
-            status, _ = failed(error) or (500, "")
-            return _problem(reader, request, status, str(error))
+        except tuple(FORESEEN) as error:
+            return _problem(reader, request, FORESEEN[type(error)][0], str(error))
         return _page(reader, request, 200, {"query": dict(query), "live": True, **values})
 
     async def endpoint(request: Request) -> Response:
@@ -93,7 +106,9 @@ def _page(reader: Reader, request: Request, status: int, values: dict[str, Any])
 
 def _problem(reader: Reader, request: Request, status: int, sentence: str) -> Response:
     is_down = status == 503
-    heading = {400: "This cannot be shown", 404: "Not found", 503: "No coordinator answers"}.get(status, "Refused")
+    heading = {400: "This cannot be shown", 403: "Not allowed", 404: "Not found", 503: "No coordinator answers"}.get(
+        status, "Refused"
+    )
     end = "" if sentence.endswith(".") else "."
     values = {"page": "problem.html", "heading": heading, "sentence": sentence + end, "live": is_down, "query": {}}
     return _page(reader, request, status, {**values, "is_down": is_down})
@@ -175,6 +190,54 @@ def _timeline(reader: Reader, names: Mapping[str, str], query: Query) -> dict[st
         "kinds": _KINDS,
         "rebalances": reader.rebalances(names["group"])[:_REBALANCES] if is_all else (),
     }
+
+
+def _acts(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, Any]:
+    _must_be_bare(query)
+    if not reader.settings.allow_changes:
+        raise NotAllowedError(CHANGES_ARE_OFF)
+    measured = reader.watched(names["group"]).measured
+    members = () if measured is None else measured.description.members
+    return {
+        **_group(reader, names["group"], "/acts"),
+        "page": "acts.html",
+        "kinds": tuple(KINDS.values()),
+        "targets": tuple(str(kind) for kind in ResetKind),
+        "members": members[:_MEMBERS_NAMED],
+        "live": False,
+    }
+
+
+def _act_endpoint(actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    """Return what answers a form of an act, with a piece of a page."""
+
+    def answer(names: Mapping[str, str], body: bytes) -> Response:
+        group, name = names["group"], names["act"]
+        try:
+            given = dict(parse_qsl(body.decode("ascii"), max_num_fields=20, encoding="utf-8", errors="strict"))
+            act = Act(
+                dry_run=given.get("step") != "execute",
+                why=given.get("why", ""),
+                confirm=given.get("confirm", ""),
+                topics=given.get("topics", "").split(),
+                member=given.get("member", ""),
+                to=given.get("to", ""),
+                value=given.get("value", ""),
+                release_claims=given.get("release_claims") == "yes",
+            )
+            told = actor.act(group, name, act)
+        except (UnicodeError, ValueError) as error:
+            text = str(error) if isinstance(error, BadQueryError) else "the form cannot be read"
+            return HTMLResponse(render(_templates, "act_failed.html", sentence=text), 400)
+        except tuple(FORESEEN) as error:
+            return HTMLResponse(render(_templates, "act_failed.html", sentence=str(error)), FORESEEN[type(error)][0])
+        values = {"told": told, "act": act, "kind": KINDS[name], "most": _ROWS_SHOWN}
+        return HTMLResponse(render(_templates, "act_result.html", **values))
+
+    async def endpoint(request: Request) -> Response:
+        return await run_in_threadpool(answer, request.path_params, await request.body())
+
+    return endpoint
 
 
 def _topics(reader: Reader, _: Mapping[str, str], query: Query) -> dict[str, Any]:

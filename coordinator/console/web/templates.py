@@ -1,4 +1,4 @@
-"""How pages are written: templates, and how values look in them.
+"""The templates of pages, and the look of values in them.
 
 Every value of others is written here once: as one line of printable characters, and then as HTML. A value that is not
 known is a dash. A template that names something it was not given is an error.

@@ -168,9 +168,18 @@ def test_a_first_page_with_all_its_files_is_small(world: ConsoleWorld) -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "\u2013"), (0.0, "0 ms"), (0.25, "250 ms"), (5.04, "5.0 s"), (59, "59 s"), (61, "1 min 1 s"), (7_200, "2 h"),
-     (7_260, "2 h 1 min"), (90_000, "1 d 1 h")],
-)  # fmt: skip
+    [
+        (None, "\u2013"),
+        (0.0, "0 ms"),
+        (0.25, "250 ms"),
+        (5.04, "5.0 s"),
+        (59, "59 s"),
+        (61, "1 min 1 s"),
+        (7_200, "2 h"),
+        (7_260, "2 h 1 min"),
+        (90_000, "1 d 1 h"),
+    ],
+)
 def test_durations_are_written_for_people(value: float | None, text: str) -> None:
     assert templates.seconds(value) == text
 

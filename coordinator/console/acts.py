@@ -1,0 +1,335 @@
+"""The acts of operators that the console offers: what each needs, the requests it is made of, and what came of it.
+
+They are those of the command line, with the same requests, the same refusals and the same audit. Each is a dry run
+first. To do it a reason is needed, and the group's name where a position may be lost. Pure.
+"""
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+from coordinator.console.documents import Act, ActResult, ActRow
+from coordinator.console.known.selection import BadQueryError
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_NAMED, MAX_OFFSET, TopicPartition
+from coordinator.protocol.messages import DescribeGroupResponse, Response
+from coordinator.protocol.messages.operators import (
+    CancelResets,
+    CancelResetsResponse,
+    ChangeDrain,
+    ChangeDrainResponse,
+    ChangePause,
+    ChangePauseResponse,
+    DeleteGroup,
+    DeleteGroupResponse,
+    DeleteOffsets,
+    DeleteOffsetsResponse,
+    ReleaseClaims,
+    ReleaseClaimsResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import ClaimState, PartitionDescription, PartitionResult, ResetResult, ResetTarget
+from coordinator.protocol.text.durations import parse_duration_ms
+from coordinator.protocol.text.escaping import one_line
+from coordinator.protocol.text.scopes import parse_scope
+from coordinator.protocol.vocabulary import ResetKind
+
+Change: TypeAlias = (
+    ChangePause | ChangeDrain | ResetOffsets | CancelResets | DeleteOffsets | DeleteGroup | ReleaseClaims
+)
+LONGEST_REASON: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of act: its title, what it does, and what a form for it asks."""
+
+    name: str
+    title: str
+    meaning: str
+    takes_topics: bool = False
+    takes_member: bool = False
+    takes_target: bool = False
+    loses_position: bool = False
+
+
+KINDS: Final = {
+    kind.name: kind
+    for kind in (
+        Kind("pause", "Pause", "Owners let go of the partitions, and nobody gets them.", takes_topics=True),
+        Kind("resume", "Resume", "End the pause of the group, or of the partitions that are named.", takes_topics=True),
+        Kind("drain", "Drain a member", "Move its partitions away and give it none.", takes_member=True),
+        Kind("undrain", "Undrain a member", "Let it have partitions again.", takes_member=True),
+        Kind(
+            "reset-offsets",
+            "Reset offsets",
+            "Set committed offsets; where a member owns the partition, once it has let go.",
+            takes_topics=True,
+            takes_target=True,
+            loses_position=True,
+        ),
+        Kind("cancel-resets", "Cancel resets", "Drop resets that are pending.", takes_topics=True),
+        Kind(
+            "release-claims",
+            "Release claims",
+            "Close running claims whose owner is gone, without a commit; their records are read again.",
+            takes_topics=True,
+        ),
+        Kind(
+            "delete-offsets",
+            "Delete offsets",
+            "Delete the committed offsets of partitions that nobody owns.",
+            takes_topics=True,
+            loses_position=True,
+        ),
+        Kind(
+            "delete-group", "Delete the group", "Delete a group without members, with its offsets.", loses_position=True
+        ),
+    )
+}
+
+_WITHOUT_VALUE: Final = frozenset({ResetKind.EARLIEST, ResetKind.LATEST, ResetKind.CURRENT})
+
+
+def kind_of(name: str) -> Kind:
+    """Return a kind of act; raises BadQueryError."""
+    kind = KINDS.get(name)
+    if kind is None:
+        near = difflib.get_close_matches(name, KINDS, 1)
+        known = f"is '{near[0]}' meant?" if near else f"known: {', '.join(KINDS)}"
+        raise BadQueryError(f"there is no act '{one_line(name)}'; {known}")
+    return kind
+
+
+def check(kind: Kind, group: str, act: Act) -> None:
+    """Raise BadQueryError for an act that says too little or too much."""
+    if act.topics and not kind.takes_topics:
+        raise BadQueryError(f"'{kind.name}' takes no topics")
+    if bool(act.member) != kind.takes_member:
+        raise BadQueryError(
+            f"'{kind.name}' needs the id of a member" if kind.takes_member else f"'{kind.name}' takes no member"
+        )
+    if (act.to or act.value or act.release_claims) and not kind.takes_target:
+        raise BadQueryError(f"'{kind.name}' leads nowhere: leave out 'to', 'value' and 'release_claims'")
+    if len(act.why) > LONGEST_REASON or not act.why.isprintable():
+        raise BadQueryError(f"'why' is one line of at most {LONGEST_REASON} printable characters")
+    for text in act.topics:
+        _scope(text)
+    if kind.takes_target:
+        target_of(act)
+    if act.dry_run:
+        return
+    if not act.why.strip():
+        raise BadQueryError("'why' is missing: say the reason, which is recorded with who asks")
+    if kind.loses_position and act.confirm != group:
+        raise BadQueryError("'confirm' is not the group's name: type it, since a position may be lost")
+
+
+def target_of(act: Act) -> tuple[ResetKind, int | None]:
+    """Return where a reset leads; raises BadQueryError."""
+    try:
+        kind = ResetKind(act.to)
+    except ValueError:
+        known = ", ".join(ResetKind)
+        raise BadQueryError(f"'to' is '{one_line(act.to)}' and has to be one of {known}") from None
+    text = act.value.strip()
+    if kind in _WITHOUT_VALUE:
+        if text:
+            raise BadQueryError(f"'{kind}' takes no value")
+        return kind, None
+    try:
+        return kind, _value(kind, text)
+    except ValueError as error:
+        raise BadQueryError(f"'value': {one_line(str(error))}") from None
+
+
+def _value(kind: ResetKind, text: str) -> int:
+    if kind is ResetKind.DURATION:
+        return parse_duration_ms(text)
+    if kind is ResetKind.TIMESTAMP:
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            raise ValueError(f"'{text}' is not a time such as 2026-01-31T06:30:00.000") from None
+        at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+        if at_ms < 0:
+            raise ValueError(f"'{text}' is before 1970")
+        return at_ms
+    digits = text.removeprefix("-") if kind is ResetKind.SHIFT else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and int(digits) <= MAX_OFFSET):
+        raise ValueError(f"'{text}' is not a number{' of records' if kind is ResetKind.SHIFT else ''}")
+    return int(text)
+
+
+def needs_description(kind: Kind, act: Act) -> bool:
+    """Say whether the requests of an act depend on the partitions that the group has now."""
+    return kind.takes_topics and (kind.name not in ("pause", "resume", "cancel-resets") or bool(act.topics))
+
+
+def requests_of(kind: Kind, group: str, act: Act, described: DescribeGroupResponse | None, who: str) -> list[Change]:
+    """Return the requests that an act is made of, each naming as many partitions as one may; raises BadQueryError."""
+    why, dry = act.why.strip(), act.dry_run
+
+    def portions(counts: Callable[[PartitionDescription], bool] = lambda _: True) -> list[tuple[TopicPartition, ...]]:
+        assert described is not None, "an act that names partitions is made of the group's description"
+        named = _named(described, act.topics, counts)
+        return [named[begin : begin + MAX_NAMED] for begin in range(0, len(named), MAX_NAMED)]
+
+    match kind.name:
+        case "pause" | "resume":
+            is_paused = kind.name == "pause"
+            if not act.topics:
+                return [ChangePause(group, None, is_paused, who, why, dry)]
+            return [ChangePause(group, some, is_paused, who, why, dry) for some in portions()]
+        case "drain" | "undrain":
+            return [ChangeDrain(group, act.member, kind.name == "drain", who, why, dry)]
+        case "reset-offsets":
+            to, value = target_of(act)
+            return [
+                ResetOffsets(
+                    group,
+                    tuple(ResetTarget(topic, number, to, value) for topic, number in some),
+                    who,
+                    why,
+                    act.release_claims,
+                    dry,
+                )
+                for some in portions()
+            ]
+        case "cancel-resets":
+            if not act.topics:
+                return [CancelResets(group, None, who, why, dry)]
+            return [CancelResets(group, some, who, why, dry) for some in portions()]
+        case "delete-offsets":
+            return [
+                DeleteOffsets(group, some, who, why, dry) for some in portions(lambda one: one.committed is not None)
+            ]
+        case "release-claims":
+            assert described is not None
+            members = {member.member_id for member in described.members}
+            is_left = lambda one: one.claim_state is ClaimState.RUNNING and one.member_id not in members  # noqa: E731
+            return [ReleaseClaims(group, some, who, why, dry) for some in portions(is_left)]
+        case _:
+            return [DeleteGroup(group, who, why, dry)]
+
+
+def result_of(kind: Kind, group: str, act: Act, answers: Iterable[Response]) -> ActResult:
+    """Return what came of an act."""
+    rows: list[ActRow] = []
+    left_out = 0
+    for answer in answers:
+        match answer:
+            case ChangePauseResponse(partitions=partitions, partition_count=partition_count):
+                state = _word(act, "let go" if kind.name == "pause" else "become free")
+                rows += [_plain(topic, number, state) for topic, number in partitions]
+                left_out += max(0, partition_count - len(partitions))
+            case ChangeDrainResponse(partitions=partitions):
+                state = _word(act, "moved away" if kind.name == "drain" else "the member has it")
+                rows += [_plain(topic, number, state) for topic, number in partitions]
+            case ResetOffsetsResponse(results=resets):
+                rows += [_reset(one, act) for one in resets]
+            case CancelResetsResponse(results=results):
+                rows += [_changed(one, _word(act, "reset dropped"), one.committed) for one in results]
+            case DeleteOffsetsResponse(results=results):
+                rows += [_changed(one, _word(act, "deleted"), None) for one in results]
+            case ReleaseClaimsResponse(results=results):
+                rows += [_changed(one, _word(act, "claim closed"), one.committed) for one in results]
+            case DeleteGroupResponse():
+                pass
+            case _:
+                raise AssertionError(f"{type(answer).__name__} answers no act")
+    refused = sum(row.state == "refused" for row in rows)
+    return ActResult(
+        group=group,
+        act=kind.name,
+        is_dry_run=act.dry_run,
+        summary=_summary(kind, act, len(rows) + left_out - refused, refused),
+        rows=rows,
+        left_out=left_out,
+        refused=refused,
+    )
+
+
+def _summary(kind: Kind, act: Act, count: int, refused: int) -> str:
+    if kind.name == "delete-group":
+        return "The group can be deleted." if act.dry_run else "The group has been deleted."
+    if not count and refused:
+        what = "Every partition is refused"
+    elif kind.takes_member or kind.name in ("pause", "resume"):
+        what = f"{count} partitions are concerned now"
+    else:
+        what = f"{count} partitions would change" if act.dry_run else f"{count} partitions are done"
+    more = f"; {refused} are refused" if refused and count else ""
+    return f"{what}{more}.{' Nothing has been changed yet.' if act.dry_run else ''}"
+
+
+def _named(
+    described: DescribeGroupResponse, topics: Sequence[str], counts: Callable[[PartitionDescription], bool]
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that are meant: those named by number whatever is known of them, else those that count."""
+    counted = [(one.topic, one.partition) for one in described.partitions if counts(one)]
+    if not topics:
+        return tuple(counted)
+    known = {one.topic for one in described.partitions}
+    named: list[TopicPartition] = []
+    for text in topics:
+        topic, numbers = _scope(text)
+        if numbers is not None:
+            named.extend((topic, number) for number in numbers)
+        elif topic in known:
+            named.extend(one for one in counted if one[0] == topic)
+        else:
+            raise BadQueryError(
+                f"the group knows no partition of topic '{topic}'; correct the name, or name partitions as {topic}:0,1"
+            )
+    return tuple(dict.fromkeys(named))
+
+
+def _scope(text: str) -> tuple[str, tuple[int, ...] | None]:
+    try:
+        return parse_scope(text)
+    except ValueError as error:
+        raise BadQueryError(one_line(str(error))) from None
+
+
+def _word(act: Act, done: str) -> str:
+    return f"would: {done}" if act.dry_run else done
+
+
+def _plain(topic: str, number: int, state: str) -> ActRow:
+    return ActRow(topic=topic, partition=number, old_offset=None, new_offset=None, delta=None, state=state, remark=None)
+
+
+def _changed(result: PartitionResult, state: str, new: int | None) -> ActRow:
+    is_refused = result.error is not ErrorCode.NONE
+    return ActRow(
+        topic=result.topic,
+        partition=result.partition,
+        old_offset=result.committed,
+        new_offset=result.committed if is_refused else new,
+        delta=None,
+        state="refused" if is_refused else state,
+        remark=result.message or None,
+    )
+
+
+def _reset(result: ResetResult, act: Act) -> ActRow:
+    old, new = result.old_offset, result.new_offset
+    if result.error is not ErrorCode.NONE:
+        state = "refused"
+    elif result.is_pending:
+        state = "would wait for the owner" if act.dry_run else "waits for the owner"
+    else:
+        state = "would be set" if act.dry_run else "set"
+    return ActRow(
+        topic=result.topic,
+        partition=result.partition,
+        old_offset=old,
+        new_offset=new,
+        delta=None if old is None or new is None else new - old,
+        state=state,
+        remark=result.message or None,
+    )
