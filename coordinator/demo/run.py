@@ -18,6 +18,7 @@ from coordinator.demo.settings import GROUP, PARTITIONS, TOPIC, DemoSettings
 from coordinator.demo.story import Ending, Stage, Story
 from coordinator.demo.watch import GroupWatch
 from coordinator.local.cluster import LocalCluster
+from coordinator.local.console import LocalConsole, can_run_console
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.jars import ReportProgress
 from coordinator.local.kafka.broker import LocalKafka
@@ -58,6 +59,9 @@ def _play(
     nodes = _start_nodes(settings, kafka.bootstrap_servers, directory, report, stack)
     kafka.create_topic(TOPIC, PARTITIONS)
     say(f"the coordinator is ready on {nodes.addresses}; topic {TOPIC} has {PARTITIONS} partitions")
+    if can_run_console():
+        console = stack.enter_context(LocalConsole(nodes.addresses, directory / "console"))
+        say(f"the console shows the group on {console.url}groups/{GROUP}")
     stage = Stage(
         kafka=kafka,
         kafka_address=kafka.bootstrap_servers,

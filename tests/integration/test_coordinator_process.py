@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -295,7 +296,7 @@ def test_the_command_stops_cleanly_on_sigterm_and_prints_an_address_that_tools_t
 
 
 @pytest.mark.kafka
-def test_dev_up_prints_both_addresses_and_stops_both(tmp_path: Path) -> None:
+def test_dev_up_prints_all_addresses_and_stops_all(tmp_path: Path) -> None:
     port, kafka_port = free_ports(2)
     command = [sys.executable, "-m", "coordinator", "dev", "up", "--data", str(tmp_path)]
     with subprocess.Popen(
@@ -309,7 +310,13 @@ def test_dev_up_prints_both_addresses_and_stops_both(tmp_path: Path) -> None:
         assert up.stdout.readline() == f"coordinator 127.0.0.1:{port}\n"
         with RawMember(f"127.0.0.1:{port}", "g") as tool:
             assert tool.ask(FindCoordinator("g")).error is ErrorCode.NONE
+        name, url = up.stdout.readline().split()
+        assert name == "console"
+        with urllib.request.urlopen(f"{url}api/v1/overview", timeout=10) as said:
+            assert said.status == 200
         up.send_signal(signal.SIGINT)
         assert up.wait(30) == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(parse_address(url.removeprefix("http://").rstrip("/")), 5)

@@ -81,8 +81,9 @@ def up(
         int,
         typer.Option(help="Coordinator nodes: 1 is standalone, 3 and more a cluster with a ZooKeeper.", min=1, max=9),
     ] = 1,
+    console_port: Annotated[int, typer.Option(help="Port of the console; 0 takes a free one.", min=0, max=65535)] = 0,
 ) -> None:
-    """Run a real Kafka broker and a coordinator, or a cluster, on this machine until Ctrl-C; print their addresses."""
+    """Run a real Kafka broker, a coordinator or a cluster, and a console, until Ctrl-C; print their addresses."""
     from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
@@ -93,11 +94,12 @@ def up(
         with jar_progress() as report:
             broker = stack.enter_context(LocalKafka(data_dir / "kafka", port=kafka_port, report=report))
             if nodes > 1:
-                _run_cluster(stack, broker, data_dir, nodes, port, report)
+                _run_cluster(stack, broker, data_dir, nodes, (port, console_port), report)
         node = stack.enter_context(LocalCoordinator(broker.bootstrap_servers, data_dir / "coordinator", port=port))
         _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops both.")
         sys.stdout.write(f"kafka {broker.bootstrap_servers}\ncoordinator {node.address}\n")
         sys.stdout.flush()
+        _run_console(stack, node.address, data_dir, console_port)
         raise _ended_by_itself(_first_to_end(broker, node))
 
 
@@ -106,12 +108,16 @@ def _run_cluster(
     broker: "LocalKafka",
     data_dir: Path,
     nodes: int,
-    port: int,
+    first_ports: tuple[int, int],
     report: Callable[["JarProgress"], None],
 ) -> NoReturn:
-    """Run a cluster for as long as Kafka and ZooKeeper run, and start a node again that has ended."""
+    """Run a cluster for as long as Kafka and ZooKeeper run, and start a node again that has ended.
+
+    `first_ports` are those of the first node and of the console.
+    """
     from coordinator.local.cluster import LocalCluster
 
+    port, console_port = first_ports
     ports = range(port, port + nodes) if port else ()
     cluster = stack.enter_context(
         LocalCluster(broker.bootstrap_servers, data_dir, nodes=nodes, ports=ports, report=report)
@@ -129,6 +135,7 @@ def _run_cluster(
     zookeeper = cluster.zookeeper.address
     sys.stdout.write(f"kafka {broker.bootstrap_servers}\nzookeeper {zookeeper}\ncoordinator {addresses}\n")
     sys.stdout.flush()
+    _run_console(stack, addresses, data_dir, console_port)
     while True:
         ended = _first_to_end(broker, cluster.zookeeper, *cluster.nodes)
         if ended in (broker, cluster.zookeeper):
@@ -137,6 +144,18 @@ def _run_cluster(
         _notes.print(ended.log_tail(3), markup=False)
         ended.restart()
         _notes.print(f"{ended.name} serves again.")
+
+
+def _run_console(stack: ExitStack, coordinators: str, data_dir: Path, port: int) -> None:
+    """Run a console beside the others and print its address; without its packages say how to have it."""
+    from coordinator.local.console import LocalConsole, can_run_console
+
+    if not can_run_console():
+        _notes.print("There is no console: `pip install 'kcoord[console]'` installs what it needs.", markup=False)
+        return
+    console = stack.enter_context(LocalConsole(coordinators, data_dir / "console", port=port))
+    sys.stdout.write(f"console {console.url}\n")
+    sys.stdout.flush()
 
 
 def _ended_by_itself(ended: "LocalService") -> "LocalServiceError":
