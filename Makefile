@@ -35,6 +35,8 @@ help:
 	@echo 'make compare-kafka-python   the same programs by KafkaConsumer and by kcoord, which must be equal (3 minutes)'
 	@echo 'make bench-consumer  the plain consumer beside kafka-python, confluent-kafka and aiokafka (20 minutes; SCALE=0.02 to try)'
 	@echo 'make smoke-consumer  the README'"'"'s consumer in a fresh environment without PySpark (2 minutes)'
+	@echo 'make shots     pictures of the console, into dist/shots and docs/images (2 minutes; needs a Chromium)'
+	@echo 'make bench-console   pages and API of the console at 10,000 groups and 50,000 partitions, the node beside it (2 minutes)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
 
@@ -166,6 +168,13 @@ bench-datapath: setup
 .PHONY: bench-consumer
 bench-consumer: setup
 	@.venv/bin/python -m benchmarks.consumer --scale $(SCALE) --rounds $(REPS)
+
+.PHONY: shots bench-console
+shots: setup
+	@.venv/bin/python -m tests.browser.shots
+
+bench-console: setup
+	@.venv/bin/python -m benchmarks.console
 
 bench-memory: setup
 	@.venv/bin/python -m benchmarks.reader_memory

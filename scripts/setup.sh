@@ -67,3 +67,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! is_recent_python .venv/bi
     printf '%s\n' "$wanted" >"$stamp"
 fi
 .venv/bin/kcoord dev jars >/dev/null
+# Only the tests need it, so that nothing else is kept from running.
+if [ -z "${KCOORD_CHROMIUM:-}" ] && ! command -v chromium chromium-browser google-chrome google-chrome-stable chrome >/dev/null; then
+    note "no Chromium is on the PATH, which the browser tests of make test need: install one, for example with \`apt install chromium\`."
+fi

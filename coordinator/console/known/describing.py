@@ -22,7 +22,7 @@ from coordinator.console.documents import (
     TopicGroup,
     TopicLag,
 )
-from coordinator.console.known.group_seen import GroupSeen, Measured
+from coordinator.console.known.group_seen import GroupSeen, Measured, lag_seconds
 from coordinator.console.known.picture import Heard
 from coordinator.console.known.selection import Chosen
 from coordinator.protocol.ids import TopicPartition
@@ -330,14 +330,13 @@ def _lag_by_topic(measured: Measured) -> list[TopicLag]:
     found = []
     for topic in sorted(places):
         known = [lag for place in places[topic] if (lag := measured.lags[place]) is not None]
-        behind = [lag_ms for place in places[topic] if (lag_ms := measured.lags_ms[place]) is not None]
         found.append(
             TopicLag(
                 topic=topic,
                 partitions=len(places[topic]),
                 lag=sum(known) if known else None,
                 max_lag=max(known, default=None),
-                lag_seconds=max(behind) / 1000 if behind else None,
+                lag_seconds=lag_seconds((measured.lags[place], measured.lags_ms[place]) for place in places[topic]),
                 unknown=len(places[topic]) - len(known),
             )
         )

@@ -4,7 +4,7 @@
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -114,6 +114,24 @@ def measure(
     return Measured(description, lags, lags_ms, statuses, commits_ms, now_ms)
 
 
+def lag_seconds(partitions: Iterable[tuple[int | None, int | None]]) -> float | None:
+    """Return the longest lag in time of partitions, each given with its lag in records and in milliseconds.
+
+    Partitions that are behind count. Where nothing is known of those, nothing is known of all, and not zero.
+    """
+    is_some_behind, longest = False, None
+    for lag, lag_ms in partitions:
+        if lag:
+            is_some_behind = True
+            if lag_ms:
+                longest = max(longest or 0, lag_ms)
+        elif lag_ms is not None and longest is None and not is_some_behind:
+            longest = 0
+    if is_some_behind and not longest:
+        return None
+    return None if longest is None else longest / 1000
+
+
 def row_of(summary: GroupSummary, node: int | None, measured: Measured | None) -> Group:
     """Return a group's row in the list."""
     if measured is None:
@@ -127,7 +145,6 @@ def row_of(summary: GroupSummary, node: int | None, measured: Measured | None) -
         )
     description = measured.description
     known = [lag for lag in measured.lags if lag is not None]
-    behind = [lag_ms for lag_ms in measured.lags_ms if lag_ms is not None]
     return Group(
         group=summary.group_id,
         state=summary.state,
@@ -139,7 +156,7 @@ def row_of(summary: GroupSummary, node: int | None, measured: Measured | None) -
         topics=len({partition.topic for partition in description.partitions}),
         lag=sum(known) if known else None,
         max_lag=max(known, default=None),
-        lag_seconds=max(behind) / 1000 if behind else None,
+        lag_seconds=lag_seconds(zip(measured.lags, measured.lags_ms, strict=True)),
         unknown=len(measured.lags) - len(known),
         status=group_status(measured.statuses),
         last_commit_ms=max((at_ms for at_ms in measured.commits_ms if at_ms is not None), default=None),

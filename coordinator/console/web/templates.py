@@ -42,7 +42,7 @@ def seconds(value: float | None) -> str:
     if value < 1:
         return f"{value * 1000:.0f} ms"
     if value < 60:
-        return f"{value:.1f} s" if value < 10 else f"{value:.0f} s"
+        return f"{value:.1f} s" if value < 10 and not isinstance(value, int) else f"{value:.0f} s"
     whole = round(value)
     for size, unit, less, of in ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= size:

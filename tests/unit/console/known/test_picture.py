@@ -1,7 +1,9 @@
 """What the console keeps of what it hears: groups, their measures, versions, and bounds."""
 
+import pytest
+
 from coordinator.console.known import picture as picture_module
-from coordinator.console.known.group_seen import CURVE_MS, CURVE_STEP_MS, Curve
+from coordinator.console.known.group_seen import CURVE_MS, CURVE_STEP_MS, Curve, lag_seconds
 from coordinator.console.known.picture import Picture
 from tests.helpers.console_world import NOW_MS, commit, described, fill, member, partition, summary
 
@@ -20,10 +22,7 @@ def test_a_group_is_listed_at_once_and_measured_when_it_is_described() -> None:
     row = seen.row
     assert (row.partitions, row.lag, row.max_lag, row.unknown) == (3, 15, 15, 1)
     assert (row.last_commit_ms, row.as_of_ms) == (NOW_MS - 3, NOW_MS)
-    assert (row.lag_seconds, row.status) == (
-        0.0,
-        None,
-    )  # one end was seen, one commit: nothing is known of the one behind
+    assert (row.lag_seconds, row.status) == (None, None)  # one end, one commit: nothing is known of the one behind
 
 
 def test_lag_in_seconds_and_status_come_of_what_was_seen_before() -> None:
@@ -138,3 +137,21 @@ def test_a_curve_has_a_point_every_ten_seconds_and_forgets_after_an_hour() -> No
     assert len(points.at_ms) == CURVE_MS // CURVE_STEP_MS + 1
     assert points.lag[-1] == 7_198  # the newest point is as of the last look
     assert points.at_ms[-1] - points.at_ms[0] == CURVE_MS
+
+
+@pytest.mark.parametrize(
+    ("partitions", "seconds"),
+    [
+        ([], None),
+        ([(None, None)], None),
+        ([(0, 0), (None, None)], 0.0),
+        ([(0, 0), (7, None)], None),
+        ([(7, None), (0, 0)], None),
+        ([(7, 2_000), (8, None), (0, 0)], 2.0),
+        ([(7, 2_000), (8, 3_500)], 3.5),
+    ],
+)
+def test_the_lag_in_time_of_a_group_is_never_zero_while_it_is_behind(
+    partitions: list[tuple[int | None, int | None]], seconds: float | None
+) -> None:
+    assert lag_seconds(partitions) == seconds
