@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -139,3 +140,26 @@ def test_acts_of_a_console_are_done_by_a_real_coordinator_and_told_on_the_timeli
             kinds = [row["kind"] for row in ask(console, "groups/g/events?kind=paused")["rows"]]
             assert kinds == ["paused"]
         assert act("nothing-such", 400)["message"].startswith("there is no act 'nothing-such'")
+
+
+def test_a_coordinator_that_hangs_keeps_no_page_waiting_for_long(
+    topic: Callable[..., str], own_coordinator: "LocalCoordinator", tmp_path: Path
+) -> None:
+    flags = ("--refresh", "0.3", "--timeout", "2")
+    with (
+        LocalConsole(own_coordinator.address, tmp_path / "console", flags=flags) as console,
+        RawMember(own_coordinator.address, "g", topic(1)) as member,
+    ):
+        member.register()
+        assert eventually(lambda: ask(console, "overview")["described"] == 1)
+        own_coordinator.pause()
+        try:
+            assert eventually(lambda: ask(console, "overview")["trouble"] is not None)
+            for path in ("groups/g", "groups/g/members", "groups", ""):
+                began_s = time.monotonic()
+                with urllib.request.urlopen(f"{console.url}{path}", timeout=10) as said:
+                    assert "did not answer within" in said.read().decode()
+                assert time.monotonic() - began_s < 1
+        finally:
+            own_coordinator.resume()
+        assert eventually(lambda: ask(console, "overview")["trouble"] is None)

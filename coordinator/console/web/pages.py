@@ -31,6 +31,7 @@ _MEMBER_STATES: Final = tuple(str(state) for state in MemberStatus)
 _KINDS: Final = tuple(str(kind) for kind in EventKind)
 _BEHIND: Final = 10
 _REBALANCES: Final = 50
+_CONTROLS_SHOWN: Final = 20
 _MEMBERS_NAMED: Final = 500
 _ROWS_SHOWN: Final = 500
 _HEADINGS: Final = {
@@ -151,7 +152,8 @@ def _group(reader: Reader, name: str, view: str) -> dict[str, Any]:
         "group": name,
         "view": view,
         "told": told,
-        "controls": controls,
+        "controls": controls[:_CONTROLS_SHOWN],
+        "more_controls": max(0, len(controls) - _CONTROLS_SHOWN),
         "trouble": told.trouble,
         "as_of_ms": told.as_of_ms,
     }

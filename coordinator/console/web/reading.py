@@ -43,6 +43,8 @@ Query: TypeAlias = Iterable[tuple[str, str]]
 """The parameters of an address, in its order."""
 
 ASKED_AT_ONCE: Final = 4
+LONGEST_TURN_S: Final = 1.0
+"""The longest wait for others who ask: a coordinator that hangs is not to hold up every page."""
 HIDDEN: Final = "[hidden]"
 _UNSET: Final = "not set"
 NOT_DESCRIBED: Final = "this group has not been described yet; that is done within some seconds"
@@ -210,6 +212,9 @@ class Reader:
         return found, heard.trouble
 
     def _ask(self, name: str, request: Request, expected: type[_Expected]) -> _Expected:
+        trouble = self.picture.heard().trouble
+        if trouble is not None:  # whoever asks now would wait for nothing, and keep others from asking
+            raise NotHeardError(trouble)
         return answer_of(self.settings, self._asking, name, request, expected)
 
 
@@ -217,7 +222,7 @@ def answer_of(
     settings: ConsoleSettings, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]
 ) -> _Expected:
     """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
-    if not turn.acquire(timeout=settings.timeout_s):
+    if not turn.acquire(timeout=LONGEST_TURN_S):
         raise NotHeardError("too many questions are being asked of the coordinators now; try again")
     try:
         answer = ask(settings.coordinators, request, settings.timeout_s)

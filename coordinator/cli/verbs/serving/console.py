@@ -11,6 +11,8 @@ from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.protocol.text.addresses import parse_address
 
 _LISTEN = "127.0.0.1:7480"
+_LONGEST_NAME = 238
+"""The characters of a name that leave room for its ending: 250 are allowed."""
 
 
 def console(
@@ -43,7 +45,12 @@ def console(
     if why is not None:
         raise typer.BadParameter(why, param_hint="--listen")
     settings = ConsoleSettings(
-        coordinators_of(coordinator), address, allow_changes, refresh, timeout, f"{who_asks()} by console"
+        coordinators_of(coordinator),
+        address,
+        allow_changes,
+        refresh,
+        timeout,
+        f"{who_asks()[:_LONGEST_NAME]} by console",
     )
     try:
         from coordinator.console.server import ConsoleError, run

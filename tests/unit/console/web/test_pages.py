@@ -193,3 +193,13 @@ def test_the_map_of_a_large_group_draws_some_and_counts_the_others() -> None:
     drawn = assignment_map(measure(group, (), Trail(), NOW_MS))
     assert (drawn.owners, drawn.left_out, len(drawn.topics[0][1])) == ((("client", "o0"),), 7, MOST_CELLS)
     assert drawn.topics[0][1][0] == (0, "o0", "client")
+
+
+def test_very_many_decisions_of_operators_are_counted_and_not_all_shown() -> None:
+    said = tuple(ControlDescription("partition-paused", "me", "why", NOW_MS, "t", number) for number in range(500))
+    with ScriptedCoordinator({DescribeControls: DescribeControlsResponse(controls=said)}) as coordinator:
+        world = ConsoleWorld(coordinators=(coordinator.address,))
+        fill(world.picture, described("g", partition(0, 1, 2)))
+        page = world.get("/groups/g").text
+        assert (page.count("is paused, by me"), "480 decisions of operators more" in page) == (20, True)
+        assert len(world.get("/api/v1/groups/g/controls").json()) == 500
