@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
+from coordinator.console.web.changes import STREAMS
 from coordinator.local.console import LocalConsole
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.processes import eventually
@@ -163,3 +165,18 @@ def test_a_coordinator_that_hangs_keeps_no_page_waiting_for_long(
         finally:
             own_coordinator.resume()
         assert eventually(lambda: ask(console, "overview")["trouble"] is None)
+
+
+def test_more_streams_than_are_allowed_at_once_are_refused_and_their_places_are_free_again(tmp_path: Path) -> None:
+    def refused(console: LocalConsole, count: int) -> int:
+        sockets = [socket.create_connection(("127.0.0.1", console.port), 10) for _ in range(count)]
+        for one in sockets:
+            one.sendall(b"GET /api/v1/changes HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        found = sum(one.recv(30).startswith(b"HTTP/1.1 503") for one in sockets)
+        for one in sockets:
+            one.close()
+        return found
+
+    with LocalConsole("127.0.0.1:1", tmp_path) as console:
+        assert refused(console, STREAMS + 6) == 6
+        assert eventually(lambda: refused(console, STREAMS) == 0)

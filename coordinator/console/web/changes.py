@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from coordinator.console.known.picture import Picture
 from coordinator.console.web.api import failure
@@ -24,7 +25,7 @@ class Changes:
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
-        self._open = 0
+        self.open = 0
         self._closing = asyncio.Event()
 
     def close(self) -> None:
@@ -33,30 +34,46 @@ class Changes:
 
     async def endpoint(self, request: Request) -> Response:
         """Answer with a stream; `Last-Event-ID` says up to which version the client has heard."""
-        if self._open >= STREAMS:
-            return failure(503, "too_many_streams", f"{STREAMS} streams are open, which is the most: try again later")
         last = request.headers.get("last-event-id", "")
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
-        return StreamingResponse(self._messages(since), media_type="text/event-stream")
+        return _Counted(self, self._messages(since), media_type="text/event-stream")
 
     async def _messages(self, since: int | None) -> AsyncIterator[str]:
-        self._open += 1
+        now = self._picture.heard().version
+        # A version that is still to come is of another console, in whose place this one is: all is new to its client.
+        version = now if since is None else since if since <= now else 0
+        yield "retry: 2000\n\n"
+        quiet = 0
+        while not self._closing.is_set():
+            change = self._picture.change_since(version)
+            if change is not None:
+                version, quiet = change.version, 0
+                data = json_document(msgspec.json.encode(change).decode())
+                yield f"event: change\nid: {version}\ndata: {data}\n\n"
+            elif (quiet := quiet + 1) >= _SIGN_OF_LIFE:
+                quiet = 0
+                yield ": nothing new\n\n"
+            try:
+                await asyncio.wait_for(self._closing.wait(), LOOK_S)
+            except TimeoutError:
+                continue
+
+
+class _Counted(StreamingResponse):
+    """A stream that is counted from before its first byte until it ends, however it ends."""
+
+    def __init__(self, changes: Changes, messages: AsyncIterator[str], media_type: str) -> None:
+        super().__init__(messages, media_type=media_type)
+        self._changes = changes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or refuse where too many streams are open."""
+        if self._changes.open >= STREAMS:
+            why = f"{STREAMS} streams are open, which is the most: try again later"
+            await failure(503, "too_many_streams", why)(scope, receive, send)
+            return
+        self._changes.open += 1
         try:
-            version = self._picture.heard().version if since is None else since
-            yield "retry: 2000\n\n"
-            quiet = 0
-            while not self._closing.is_set():
-                change = self._picture.change_since(version)
-                if change is not None:
-                    version, quiet = change.version, 0
-                    data = json_document(msgspec.json.encode(change).decode())
-                    yield f"event: change\nid: {version}\ndata: {data}\n\n"
-                elif (quiet := quiet + 1) >= _SIGN_OF_LIFE:
-                    quiet = 0
-                    yield ": nothing new\n\n"
-                try:
-                    await asyncio.wait_for(self._closing.wait(), LOOK_S)
-                except TimeoutError:
-                    continue
+            await super().__call__(scope, receive, send)
         finally:
-            self._open -= 1
+            self._changes.open -= 1

@@ -192,9 +192,10 @@ def test_a_console_listens_nowhere_else_while_it_knows_nobody(host: str) -> None
     assert "no authentication" in why
 
 
-def test_a_stream_says_what_changed_since_the_version_that_was_heard(world: ConsoleWorld) -> None:
+@pytest.mark.parametrize("heard", [b"0", b"99999"], ids=["of this console", "of the one before it"])
+def test_a_stream_says_what_changed_since_the_version_that_was_heard(world: ConsoleWorld, heard: bytes) -> None:
     async def first_messages() -> list[str]:
-        headers = [(b"last-event-id", b"0")]
+        headers = [(b"last-event-id", heard)]
         said = await world.changes.endpoint(Request({"type": "http", "headers": headers, "method": "GET"}))
         messages = []
         async for message in said.body_iterator:  # type: ignore[attr-defined]
