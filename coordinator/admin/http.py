@@ -1,8 +1,9 @@
 """HTTP of a node, on a thread and an event loop of its own: a few pages, asked for with GET.
 
-Whatever a client does costs the node's own loop nothing, and costs this one bounded time and memory: a head has a size
-and a deadline, a body is refused, an answer that is not read is cut off, and of too many connections one that asks for
-nothing makes room. The form of HTTP is h11's. It knows nothing of what the pages say.
+Whatever a client does costs the node's own loop no step, only turns of the interpreter, which the threads share; and it
+costs this one bounded time and memory: a head has a size and a deadline, a body is refused, an answer that is not read
+is cut off, and of too many connections the one that has been idle for longest makes room. The form of HTTP is h11's. It
+knows nothing of what the pages say.
 """
 
 import asyncio
@@ -63,14 +64,15 @@ class HttpServer:
     def __init__(self, pages: Mapping[str, Page], limits: HttpLimits) -> None:
         self.pages = pages
         self.limits = limits
-        self._open: dict[_Connection, None] = {}
+        self._open: dict[_Connection, None] = {}  # the one that was opened or answered last at the end
         self.loop: asyncio.AbstractEventLoop
         self._is_up = threading.Event()
+        self._why_not: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="kcoord-admin", daemon=True)
         self._socket: socket.socket
 
     def start(self, host: str, port: int) -> Address:
-        """Listen, and return the address; raises AdminListenError."""
+        """Listen, and return the address; raises AdminListenError, after which nothing is held."""
         try:
             family, _, _, _, address = socket.getaddrinfo(
                 host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -79,9 +81,16 @@ class HttpServer:
         except OSError as error:
             raise AdminListenError(f"admin.listen {host}:{port} cannot be used: {error.strerror or error}") from error
         bound = self._socket.getsockname()
-        self.loop = asyncio.new_event_loop()
-        self._thread.start()
+        try:
+            self.loop = asyncio.new_event_loop()
+            self._thread.start()
+        except (OSError, RuntimeError) as error:  # no file, or no thread, is to be had any more
+            self._socket.close()
+            raise AdminListenError(f"admin.listen {host}:{port} cannot be served: {error}") from error
         self._is_up.wait()  # a loop that is told to stop before it runs does not stop
+        if self._why_not is not None:
+            self._thread.join()
+            raise AdminListenError(f"admin.listen {host}:{port} cannot be served: {self._why_not}") from self._why_not
         return bound[0], bound[1]
 
     def close(self) -> None:
@@ -99,18 +108,32 @@ class HttpServer:
                 raise
 
     def entered(self, connection: "_Connection") -> None:
-        """Count a connection; where there are too many, one that waits for no answer goes, or this one."""
+        """Count a connection; where there are too many, the one that has been idle for longest goes, or this one."""
         idle = next((one for one in self._open if not one.is_answering), connection)
         self._open[connection] = None
         if len(self._open) > self.limits.connections:
             idle.drop()
+
+    def answered(self, connection: "_Connection") -> None:
+        """Take note that a connection has its answer, and is idle from now on."""
+        if connection in self._open:
+            del self._open[connection]
+            self._open[connection] = None
 
     def left(self, connection: "_Connection") -> None:
         """Count a connection no more."""
         self._open.pop(connection, None)
 
     def _run(self) -> None:
-        listening = self.loop.run_until_complete(self.loop.create_server(lambda: _Connection(self), sock=self._socket))
+        try:
+            making = self.loop.create_server(lambda: _Connection(self), sock=self._socket)
+            listening = self.loop.run_until_complete(making)
+        except Exception as error:  # noqa: BLE001 - whatever it is, whoever has begun this thread waits for its word
+            self._why_not = error
+            self._socket.close()
+            self.loop.close()
+            self._is_up.set()
+            return
         self.loop.call_soon(self._is_up.set)
         try:
             self.loop.run_forever()
@@ -256,6 +279,7 @@ class _Connection(asyncio.Protocol):
             return
         self._http.start_next_cycle()
         self.is_answering = False
+        self._server.answered(self)
         self._request = None
         self._set_deadline(self._server.limits.ask_s)
         self._transport.resume_reading()

@@ -19,5 +19,9 @@ class AdminSettings(Section):
         50_000, "partitions", "Of all groups, so many have lines in metrics; the rest is counted.", ge=0, le=1_000_000
     )
     max_connections: int = setting(
-        64, "connections", "Open at once; for another one that which asks nothing for longest is closed.", ge=4, le=1000
+        64,
+        "connections",
+        "Open at once; for another one the one that has been idle for longest is closed.",
+        ge=4,
+        le=1000,
     )

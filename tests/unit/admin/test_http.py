@@ -200,3 +200,34 @@ def test_of_many_connections_that_come_at_once_no_more_stay_than_may() -> None:
             except ConnectionError:
                 pass
         assert stay <= PATIENT.connections
+
+
+def test_of_too_many_the_connection_that_was_idle_for_longest_makes_room() -> None:
+    limits = HttpLimits(connections=3, ask_s=60.0, answer_s=60.0)
+    with serving(limits) as address, contextlib.ExitStack() as clients:
+
+        def ask(client: HTTPConnection) -> bytes:
+            client.request("GET", "/one")
+            return client.getresponse().read()
+
+        def connect() -> HTTPConnection:
+            client = clients.enter_context(contextlib.closing(HTTPConnection(*address, timeout=30)))
+            assert ask(client) == b"one\n"
+            return client
+
+        first, second, third = connect(), connect(), connect()
+        assert ask(first) == b"one\n", "the oldest connection is the one that has asked last"
+        connect()
+        assert second.sock.recv(1) == b"", "it has asked nothing for longest"
+        assert [ask(first), ask(third)] == [b"one\n"] * 2
+
+
+def test_a_server_whose_thread_cannot_listen_says_why_and_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.create_server", refuse)
+    server = HttpServer({}, HttpLimits())
+    with pytest.raises(AdminListenError, match=r"admin\.listen 127\.0\.0\.1:0 cannot be served: .*Too many open files"):
+        server.start("127.0.0.1", 0)
+    server.close()
