@@ -48,14 +48,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def stage(
-    kafka: "LocalKafka", coordinator: "LocalCoordinator", tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stage]:
+def stage(kafka: "LocalKafka", tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """Return a console before a coordinator of its own: pages count and list every group that there is."""
+    from coordinator.local.node import LocalCoordinator
+
     topics = ("flights-of-browser", "orders-of-browser")
     for name, partitions in zip(topics, (8, 4), strict=True):
         kafka.create_topic(name, partitions)
     directory = tmp_path_factory.mktemp("console")
-    with a_stage(kafka.bootstrap_servers, coordinator.address, topics, directory) as made:
+    with (
+        LocalCoordinator(kafka.bootstrap_servers, directory / "node") as node,
+        a_stage(kafka.bootstrap_servers, node.address, topics, directory) as made,
+    ):
         yield made
 
 
