@@ -1,6 +1,7 @@
 """A node before a Kafka that is secured: log-ins, what is refused and in which words, rights, and exchanged secrets."""
 
 import base64
+import gc
 import json
 import signal
 import time
@@ -54,6 +55,14 @@ RECORDS = 20
 CANARY = "c4n4ry-p4ssw0rd"
 LONG_MS = 60_000
 """A time-out that no test waits for: what is told was told for its own reason."""
+
+
+@pytest.fixture(autouse=True)
+def garbage_is_collected(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Collect the sockets that a test left, so that the warning about them belongs to that test."""
+    yield
+    caplog.get_records("call").clear()
+    gc.collect()
 
 
 @dataclass(frozen=True)
