@@ -20,6 +20,13 @@ FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_build_info": "1, with the version of this node.",
     "kcoord_connections": "Connections of members and tools.",
     "kcoord_unwritten_bytes": "Bytes of records that wait for the disk.",
+    "kcoord_mirror_delay_seconds": "Time for which Kafka has lacked an offset that is committed here.",
+    "kcoord_mirror_groups": "Groups of this node that are mirrored to Kafka.",
+    "kcoord_mirror_groups_behind": "Groups of which Kafka lacks an offset that is committed here.",
+    "kcoord_mirror_groups_stopped": "Groups that Kafka does not take, as when its group has members of its own.",
+    "kcoord_mirror_groups_refused": "Groups of which Kafka does not take some partition.",
+    "kcoord_mirror_writes_total": "Writes of the mirror that were answered.",
+    "kcoord_mirror_failures_total": "Those of them that failed.",
     "kcoord_survey_timestamp_seconds": "When groups were looked at last.",
     "kcoord_series_left_out": "Groups and partitions without lines, for there are more than the settings allow.",
     "kcoord_group_state": "1, with the state that the group is in.",
@@ -34,7 +41,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_group_lag": "Records between the committed offset and the high watermark.",
     "kcoord_group_lag_seconds": "Time since the high watermark was at the committed offset, interpolated.",
 }
-"""Every family by name, in the order of the page; all are gauges."""
+"""Every family by name, in the order of the page; those that end in _total are counters, the others gauges."""
 _LINES: Final = 500
 """Lines of one part of the page."""
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -180,6 +187,7 @@ def _line(name: str, labels: str, value: float) -> str:
 def _parts(values: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
     for name, lines in values.items():
         if lines:
-            yield f"# HELP {name} {FAMILIES[name]}\n# TYPE {name} gauge\n".encode()
+            kind = "counter" if name.endswith("_total") else "gauge"
+            yield f"# HELP {name} {FAMILIES[name]}\n# TYPE {name} {kind}\n".encode()
         for begin in range(0, len(lines), _LINES):
             yield "".join(lines[begin : begin + _LINES]).encode()

@@ -8,6 +8,7 @@ from coordinator.config.authorization import AuthorizationSettings
 from coordinator.config.cluster import ClusterSection, PeersSettings, ReplicaSettings, ZooKeeperSection
 from coordinator.config.kafka import KafkaSettings
 from coordinator.config.load import load_settings
+from coordinator.config.mirror import MirrorSection
 from coordinator.config.render import config_file, default_file
 from coordinator.config.section import ConfigError
 from coordinator.config.sections import (
@@ -35,6 +36,7 @@ __all__ = [
     "KafkaSettings",
     "LogSettings",
     "LoopKind",
+    "MirrorSection",
     "NodeSettings",
     "PeersSettings",
     "ReplicaSettings",

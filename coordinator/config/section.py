@@ -62,6 +62,8 @@ Addresses: TypeAlias = Annotated[
     AfterValidator(_refuse_other_than_addresses),
 ]
 """Several HOST:PORT to connect to; in a flag or the environment with commas between."""
+Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+"""Several names; in a flag or the environment with commas between."""
 OwnAddress: TypeAlias = Annotated[str, AfterValidator(_refuse_what_is_no_address)]
 """HOST:PORT of this node, port 0 for any, or nothing."""
 ListenAddress: TypeAlias = Annotated[OwnAddress, AfterValidator(_refuse_nothing)]

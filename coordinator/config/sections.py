@@ -21,6 +21,7 @@ from coordinator.config.cluster import (
     cluster_settings,
 )
 from coordinator.config.kafka import KafkaSettings
+from coordinator.config.mirror import MirrorSection
 from coordinator.config.section import (
     LONGEST_MS,
     ListenAddress,
@@ -381,6 +382,7 @@ class Settings(BaseSettings):
     tls: TlsSettings = Field(default_factory=TlsSettings)
     authentication: AuthenticationSettings = Field(default_factory=AuthenticationSettings)
     audit: AuditSettings = Field(default_factory=AuditSettings)
+    mirror: MirrorSection = Field(default_factory=MirrorSection)
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:

@@ -160,6 +160,36 @@ class Audited:
     refused: Mapping[str, str | int | None] = field(default_factory=dict)
 
 
+class MirroredTopic(msgspec.Struct, frozen=True, gc=False):
+    """Committed offsets of partitions of a topic, in columns."""
+
+    topic: str
+    partitions: tuple[int, ...]
+    offsets: tuple[int, ...]
+    leader_epochs: tuple[int | None, ...]
+    metadata: tuple[str, ...]
+
+
+class MirrorOffsets(msgspec.Struct, frozen=True, gc=False):
+    """Write committed offsets of a group to Kafka's group of that name; MirrorAnswered reports completion.
+
+    `deleted` has what the group has no offset of any more, by topic. An attempt has another number than all before.
+    """
+
+    shard: int
+    group_id: str
+    attempt: int
+    topics: tuple[MirroredTopic, ...]
+    deleted: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorEnded:
+    """Write nothing more of what waits to be written of a shard: it is led here no longer, or is loaded anew."""
+
+    shard: int
+
+
 @dataclass(frozen=True, slots=True)
 class Halt:
     """Safety cannot be shown: stop the process, saying why; nothing that was parked is ever sent."""
@@ -180,5 +210,7 @@ Effect: TypeAlias = (
     | LoadShard
     | BugMet
     | Audited
+    | MirrorOffsets
+    | MirrorEnded
     | Halt
 )

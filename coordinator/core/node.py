@@ -41,7 +41,7 @@ from coordinator.core.events import (
 from coordinator.core.groups.assignment.assignors import ASSIGNORS, Assignor
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.hard.account import Usage
-from coordinator.core.groups.hard.journal import Journal
+from coordinator.core.groups.hard.journal import Journal, MarkingJournal
 from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.groups.reconciliation.stopping.renewal import renew
 from coordinator.core.groups.shard import Shard
@@ -86,6 +86,7 @@ class Node:
         authorizer: Authorizer | None = None,
     ) -> None:
         assert shards > 0, "a node has at least one shard"
+        self._new_journal: type[Journal] = Journal
         self._limits = limits
         self._catalog = Catalog(kafka_bootstrap)
         self._clock = Clock()
@@ -312,6 +313,22 @@ class Node:
             if index not in self._away:
                 yield from survey(partial(self._desk_of, index))
 
+    def note_changes(self) -> None:
+        """Have journals note which groups are changed, from now on; nothing is loaded yet."""
+        self._new_journal = MarkingJournal
+        for index, shard in enumerate(self._shards):
+            shard.desk.journal = MarkingJournal(index)
+
+    def served_journals(self) -> dict[int, MarkingJournal]:
+        """Return the journals of the shards that are led here and loaded, where changes are noted."""
+        journals = {index: shard.desk.journal for index, shard in enumerate(self._shards) if index not in self._away}
+        return {index: journal for index, journal in journals.items() if isinstance(journal, MarkingJournal)}
+
+    @property
+    def catalog(self) -> Catalog:
+        """The newest answers of Kafka, to look at."""
+        return self._catalog
+
     def _desk_of(self, shard: int) -> Desk:
         return self._shards[shard].desk
 
@@ -334,7 +351,7 @@ class Node:
 
     def _new_shard(self, index: int) -> Shard:
         desk = Desk(
-            Journal(index),
+            self._new_journal(index),
             self._limits,
             self._catalog,
             self._clock,

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import uuid
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, assert_never
@@ -28,6 +28,8 @@ from coordinator.core.effects import (
     Effect,
     Halt,
     LoadShard,
+    MirrorEnded,
+    MirrorOffsets,
     Notice,
     OffsetToResolve,
     ResolveOffsets,
@@ -174,10 +176,10 @@ class Driver:
         disk: DiskPort,
         kafka: KafkaReader,
         sender: Sender,
-        audit: Callable[[Audited], None] | None = None,
+        more: Mapping[type[Effect], Callable[[Any], None]] | None = None,
     ) -> None:
-        """Say whom to drive and through what; a node that keeps an audit log has lines for `audit`."""
-        self._audit = audit
+        """Say whom to drive and through what; `more` performs the effects that only some nodes want, by their type."""
+        self._more = more or {}
         self._node = node
         self._disk = disk
         self._kafka = kafka
@@ -394,9 +396,8 @@ class Driver:
             case LoadShard(shard, leader_epoch, after_ms):
                 self._write()
                 self._reader.read(shard, leader_epoch, after_ms, partial(self._recover, shard))
-            case Audited():
-                assert self._audit is not None, "only an auditor has lines"
-                self._audit(effect)
+            case Audited() | MirrorOffsets() | MirrorEnded():
+                self._more[type(effect)](effect)
             case BugMet():
                 self._log.critical("bug", why=effect.why, exc_info=effect.error)
             case Halt(why):

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import PeersSettings, Settings
-from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.cluster.events import StateWanted
 from coordinator.core.cluster.identity import Identity, ZkSeen
 from coordinator.core.cluster.znodes import Cluster, LogEnd, NodeState, bucket_count
@@ -25,6 +24,7 @@ from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import CorruptLogError, StorageError
 from coordinator.core.log.meta import ClusterDirectory
 from coordinator.core.log.storage import OpenedLog
+from coordinator.core.mirror.mirrored import Mirrored
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.hello import Acquaintance
 from coordinator.core.requests.survey import Seen
@@ -53,7 +53,6 @@ from coordinator.runtime.zookeeper.session import ZooKeeperSettings
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
-    audit_log_of,
     bind,
     drain,
     files_watched,
@@ -63,6 +62,7 @@ from coordinator.service.lifecycle import (
     say_disk,
     why_ended_early,
 )
+from coordinator.service.machine import machine_of, mirror_figures, mirrored_of, what_lacks
 
 if TYPE_CHECKING:
     from coordinator.admin.node import Admin
@@ -161,11 +161,11 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         ports = _Ports(server, disk, kafka, peers, zookeeper)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        with audit_log_of(settings, driver.post, log) as audit:
-            machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
-            driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
+        mirrored = mirrored_of(settings, lambda: None if node.replication is None else node.replication.coordinator)
+        with machine_of(settings, node, mirrored, driver.post, log, kafka_access) as (machine, more):
+            driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
             async with files_watched(settings, signals, log, tls, rules, kafka_access, peer_tls):
-                return await _run(settings, driver, node, ports, told, log, admin)
+                return await _run(settings, driver, node, mirrored, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -177,6 +177,7 @@ async def _run(
     settings: Settings,
     driver: ClusterDriver,
     node: ClusterNode,
+    mirrored: Mirrored | None,
     ports: _Ports,
     told: "asyncio.Future[str]",
     log: FilteringBoundLogger,
@@ -213,8 +214,9 @@ async def _run(
             lambda: {
                 "kcoord_connections": ports.server.connections,
                 "kcoord_unwritten_bytes": ports.disk.pending_bytes,
+                **mirror_figures(mirrored),
             },
-            lambda: ports.kafka.why_away,
+            lambda: what_lacks(ports.kafka.why_away, mirrored),
         )
     waiting = asyncio.ensure_future(_say_waiting(settings, node, log))
     joining = asyncio.ensure_future(joined.wait())

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import Settings
-from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.groups.hard.records import UnreadableRecordError
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import LogSink, RecoveredShard
+from coordinator.core.mirror.mirrored import Mirrored
 from coordinator.core.node import Node
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
@@ -40,7 +40,6 @@ from coordinator.runtime.server.port import Server
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
-    audit_log_of,
     bind,
     drain,
     files_watched,
@@ -50,6 +49,7 @@ from coordinator.service.lifecycle import (
     say_disk,
     why_ended_early,
 )
+from coordinator.service.machine import machine_of, mirror_figures, mirrored_of, what_lacks
 
 if TYPE_CHECKING:
     from coordinator.admin.node import Admin
@@ -101,6 +101,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
             assignors,
             authorizer,
         )
+        mirrored = mirrored_of(settings, lambda: node)
         if admin is not None:
             admin.is_not_ready("it loads its log")
         if not _load(node, disk, settings.node.shards, log, signals):
@@ -111,11 +112,10 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         kafka_access = kafka_access_of(settings.kafka, log)
         kafka = KafkaPort(settings.kafka, driver.post, log, access=kafka_access)
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
-        with audit_log_of(settings, driver.post, log) as audit:
-            machine, add_line = (node, None) if audit is None else (Auditor(node), audit.add)
-            driver.connect(machine, disk=disk, kafka=kafka, sender=server, audit=add_line)
+        with machine_of(settings, node, mirrored, driver.post, log, kafka_access) as (machine, more):
+            driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
             async with files_watched(settings, signals, log, tls, rules, kafka_access):
-                return await _run(driver, node, own.shards, server, disk, kafka, told, log, admin)
+                return await _run(driver, node, mirrored, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -125,6 +125,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
 async def _run(
     driver: Driver,
     node: Node,
+    mirrored: Mirrored | None,
     shards: int,
     server: Server,
     disk: Disk,
@@ -142,8 +143,12 @@ async def _run(
                 asyncio.get_running_loop(),
                 lambda: "",
                 lambda: node.survey(range(shards)),
-                lambda: {"kcoord_connections": server.connections, "kcoord_unwritten_bytes": disk.pending_bytes},
-                lambda: kafka.why_away,
+                lambda: {
+                    "kcoord_connections": server.connections,
+                    "kcoord_unwritten_bytes": disk.pending_bytes,
+                    **mirror_figures(mirrored),
+                },
+                lambda: what_lacks(kafka.why_away, mirrored),
             )
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]

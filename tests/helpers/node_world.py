@@ -18,6 +18,8 @@ from coordinator.core.effects import (
     Effect,
     Halt,
     LoadShard,
+    MirrorEnded,
+    MirrorOffsets,
     Notice,
     ResolveOffsets,
     Respond,
@@ -41,6 +43,9 @@ from coordinator.core.events import (
 from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
+from coordinator.core.mirror.events import MirrorAnswered
+from coordinator.core.mirror.mirrored import Machine, Mirrored
+from coordinator.core.mirror.settings import MirrorSettings
 from coordinator.core.node import Node
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.security.principal import ANONYMOUS, Principal
@@ -92,10 +97,14 @@ class NodeWorld:
         is_durable_at_once: bool = True,
         authorizer: Authorizer | None = None,
         has_audit_log: bool = False,
+        mirror: MirrorSettings | None = None,
     ) -> None:
         self.authorizer = authorizer
         self.has_audit_log = has_audit_log
         self.audited: list[Audited] = []
+        self._mirror = mirror
+        self.mirrored: list[MirrorOffsets | MirrorEnded] = []
+        """All that a node with a mirror wanted written; a test answers with MirrorAnswered."""
         self.limits = limits or Limits()
         self.shards = shards
         self.is_durable_at_once = is_durable_at_once
@@ -120,7 +129,7 @@ class NodeWorld:
         self.loads: list[tuple[int, LoadShard]] = []
         """The times at which shards are to be read."""
         self.members: dict[int, Member] = {}
-        self._events: deque[Event] = deque()
+        self._events: deque[Event | MirrorAnswered] = deque()
         self._late: list[OffsetsResolved] = []
         self._is_working = False
         self._wake_at_ms: int | None = None
@@ -134,6 +143,7 @@ class NodeWorld:
         node = Node(
             self.limits, self.shards, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",), authorizer=self.authorizer
         )
+        self.around = None if self._mirror is None else Mirrored(lambda: node, self._mirror, lambda _: True)
         for shard in range(self.shards):
             end, snapshot = self.snapshots.get(shard, (0, None))
             tail = self.written[shard][end : self.synced[shard]]
@@ -142,7 +152,9 @@ class NodeWorld:
 
     def _start_node(self) -> None:
         self.node = self._new_node()
-        self.machine = Auditor(self.node) if self.has_audit_log else self.node
+        self.machine: Machine = Auditor(self.node) if self.has_audit_log else self.node
+        if self.around is not None:
+            self.around.machine, self.machine = self.machine, self.around
         self._is_working = True
         self._perform(self.machine.start(self.now_ms, self.now_ms + self.wall_offset_ms, self._next_incarnation()))
         self._is_working = False
@@ -178,7 +190,7 @@ class NodeWorld:
         self.lives += 1
         return f"life-{self.lives}"
 
-    def happen(self, event: Event) -> list[Effect]:
+    def happen(self, event: Event | MirrorAnswered) -> list[Effect]:
         """Feed an event and perform what it leads to; returns the effects, those of what followed included."""
         before = len(self.effects)
         self._events.append(event)
@@ -240,6 +252,8 @@ class NodeWorld:
                     self._load_those_due()
                 case Audited():
                     self.audited.append(effect)
+                case MirrorOffsets() | MirrorEnded():
+                    self.mirrored.append(effect)
                 case BugMet():
                     assert self.bugs is not None, f"{effect.why}: {effect.error!r}"
                     self.bugs.append(effect)

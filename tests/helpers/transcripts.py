@@ -18,6 +18,8 @@ from coordinator.core.effects import (
     Effect,
     Halt,
     LoadShard,
+    MirrorEnded,
+    MirrorOffsets,
     Notice,
     ResolveOffsets,
     Respond,
@@ -284,6 +286,8 @@ class Transcript:
                 return [f"audit {effect.principal} {effect.verb}: {effect.outcome}"]
             case BugMet():
                 return [f"bug: {effect.why}"]
+            case MirrorOffsets() | MirrorEnded():
+                return [f"mirror {effect}"]
             case Append() | WriteSnapshot() | WakeAt() | LoadShard():
                 return []
             case _:

@@ -11,6 +11,7 @@ import ssl
 from typing import Final
 
 from kafka.errors import (
+    GroupAuthorizationFailedError,
     IllegalSaslStateError,
     InvalidReceiveError,
     KafkaConnectionError,
@@ -92,6 +93,15 @@ def say_topic_refused(code: type[KafkaError]) -> str:
     """Return why a topic or one of its partitions may not be looked at."""
     if code is TopicAuthorizationFailedError:
         return "Kafka does not let this node look at the topic: its log-in needs the ACL Describe on it"
+    return code.description or code.__name__
+
+
+def say_not_taken(code: type[KafkaError], group: str, *, deletes: bool) -> str:
+    """Return why an offset may not be written to one of Kafka's groups, or not be deleted there."""
+    if code is TopicAuthorizationFailedError:
+        return "its log-in in Kafka needs the ACL Read on the topic"
+    if code is GroupAuthorizationFailedError:
+        return f"its log-in in Kafka needs the ACL {'Delete' if deletes else 'Read'} on group {group!r}"
     return code.description or code.__name__
 
 

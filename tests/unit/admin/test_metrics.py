@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.admin.http import HttpLimits, HttpServer
@@ -13,7 +14,8 @@ from coordinator.core.requests.survey import GroupSeen, PartitionsSeen, Seen
 
 ROOT = Path(__file__).parents[3]
 WILD = 'a"b\\c\nd{e="f"} é\u202e\x1b[31m\ud800'
-NODE = {"kcoord_connections": 3, "kcoord_unwritten_bytes": 0}
+MIRROR = {name: 1 for name in FAMILIES if name.startswith("kcoord_mirror_")}
+NODE = {"kcoord_connections": 3, "kcoord_unwritten_bytes": 0, **MIRROR}
 
 
 def group(group_id: str = "g") -> GroupSeen:
@@ -37,11 +39,16 @@ def metrics(*surveys: Sequence[Seen], max_groups: int = 100, max_partitions: int
     return made
 
 
+def name_of(family: Metric) -> str:
+    """Return the name of a family as it is on the page; Prometheus leaves the end of a counter's out."""
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
 def values(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the page by family and the values of its labels, as Prometheus reads it."""
     text = b"".join(made.page().body).decode()
     return {
-        family.name: {tuple(sample.labels.values()): sample.value for sample in family.samples}
+        name_of(family): {tuple(sample.labels.values()): sample.value for sample in family.samples}
         for family in text_string_to_metric_families(text)
     }
 
@@ -124,7 +131,7 @@ def test_every_metric_is_in_the_manual_and_on_a_page_that_is_served() -> None:
         client = HTTPConnection(*server.start("127.0.0.1", 0), timeout=30)
         client.request("GET", "/metrics")
         answer = client.getresponse()
-        served = [family.name for family in text_string_to_metric_families(answer.read().decode())]
+        served = [name_of(family) for family in text_string_to_metric_families(answer.read().decode())]
         client.close()
     finally:
         server.close()

@@ -211,5 +211,28 @@ class Journal:
         self._growing = None
 
 
+class MarkingJournal(Journal):
+    """A journal that notes about which groups something is decided, for whoever looks at what has changed."""
+
+    __slots__ = ("_changed",)
+
+    def __init__(self, shard: int) -> None:
+        super().__init__(shard)
+        self._changed: set[str] = set()
+
+    def decide(self, *records: Record) -> None:
+        """Decide records as any journal does, and note their groups."""
+        for record in records:
+            self._changed.add(record.group_id)
+        super().decide(*records)
+
+    def take_changed(self) -> set[str]:
+        """Return the groups that were noted since the last call."""
+        changed = self._changed
+        if changed:
+            self._changed = set()
+        return changed
+
+
 def _weight_of(records: Sequence[bytes]) -> int:
     return sum(map(len, records)) + RECORD_WEIGHT * len(records)
