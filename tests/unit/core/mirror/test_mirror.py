@@ -1,11 +1,11 @@
-"""Offsets that are committed here are written to Kafka: once an interval, never ahead, never over members of Kafka's."""
+"""Offsets that are committed here are written to Kafka: once an interval, never ahead, never over its members."""
 
 from dataclasses import replace
 
 import pytest
 
 from coordinator.core.effects import MirrorEnded, MirrorOffsets, Notice
-from coordinator.core.events import LeadershipTaken
+from coordinator.core.events import LeadershipGiven, LeadershipTaken
 from coordinator.core.mirror.events import MirrorAnswered, Outcome
 from coordinator.core.mirror.settings import MirrorSettings
 from coordinator.protocol.messages.operators import (
@@ -271,6 +271,25 @@ def test_an_answer_to_a_leader_that_was_deposed_is_void() -> None:
     world.happen(LeadershipTaken(write.shard, "another one leads it"))
     world.advance(100)
     assert world.happen(MirrorAnswered(write.shard, "g", write.attempt, Outcome.DONE)) == []
+
+
+def test_an_answer_to_a_former_term_is_not_taken_for_that_of_this_one() -> None:
+    world, kafka = world_of()
+    commit(world, "g", t0=7)
+    world.advance(100)
+    (former,) = kafka.asked()
+    shard = former.shard
+    world.happen(LeadershipTaken(shard, "another one leads it"))
+    world.advance(200)
+    world.happen(LeadershipGiven(shard, world.epochs[shard] + 1, len(world.written[shard])))
+    world.advance(1_000)
+    (write,) = kafka.asked()
+    kafka.answer(former)
+    commit(world, "g", t0=8)
+    assert kafka.go_on(2_000) == [], "the write of this term is under way"
+    kafka.answer(write)
+    kafka.go_on(200)
+    assert kafka.offsets == {"g": {T0: 8}}
 
 
 def test_a_large_group_is_written_piece_by_piece() -> None:
