@@ -25,6 +25,7 @@ help:
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
 	@echo 'make chaos-consumer SEED=0 KILLS=100   kill, stop and interrupt consumers and Spark queries of one group (under 20 minutes)'
 	@echo 'make chaos SEED=0 MINUTES=10    kill, stop and cut off what a cluster is made of, and see that nothing acknowledged is lost'
+	@echo 'make mirror-check SEED=0   hold what kafka-consumer-groups.sh shows of a mirrored group against what is committed, under kills (4 minutes; NODES=3 for a cluster)'
 	@echo 'make ship      build what executors of a cluster need, for --archives'
 	@echo 'make bench-decoder   rows per second of the record batch decoders (2 minutes)'
 	@echo 'make bench-datapath  reading Kafka with Spark, kcoord beside spark-sql-kafka (30 minutes; SCALE=0.1 to try, KEEP=1 to put the results into benchmarks/)'
@@ -135,6 +136,10 @@ chaos-spark: setup
 .PHONY: chaos-consumer
 chaos-consumer: setup
 	@.venv/bin/python -m tests.chaos_consumer --seed $(SEED) --kills $(KILLS)
+
+.PHONY: mirror-check
+mirror-check: setup
+	@.venv/bin/python -m tests.mirror_check --seed $(SEED) --nodes $(NODES)
 
 ship: setup
 	@.venv/bin/python -m spark_kcoord.deploy.ship dist/kcoord-executors.tar.gz

@@ -45,14 +45,15 @@ class Said:
 class ConsumerGroupsTool:
     """The tool against one Kafka."""
 
-    def __init__(self, gateway: JavaGateway, servers: str) -> None:
+    def __init__(self, gateway: JavaGateway, servers: str, timeout_ms: int) -> None:
         self._gateway = gateway
         self._jvm: Any = gateway.jvm
         self._servers = servers
+        self._timeout_ms = timeout_ms
 
     def run(self, *words: str) -> Said:
         """Run `kafka-consumer-groups.sh --bootstrap-server ... WORDS` and return what it says."""
-        command = ["--bootstrap-server", self._servers, "--timeout", "20000", *words]
+        command = ["--bootstrap-server", self._servers, "--timeout", str(self._timeout_ms), *words]
         arguments = self._gateway.new_array(self._jvm.java.lang.String, len(command))
         for at, word in enumerate(command):
             arguments[at] = word
@@ -75,7 +76,7 @@ class ConsumerGroupsTool:
 
 
 @contextmanager
-def consumer_groups_tool(servers: str) -> Iterator[ConsumerGroupsTool]:
+def consumer_groups_tool(servers: str, timeout_ms: int = 20_000) -> Iterator[ConsumerGroupsTool]:
     """Run a JVM with the tool in it, gone when the block ends."""
     port, process = launch_gateway(
         classpath=":".join(str(jar) for jars in (TOOLS_JARS, KAFKA_JARS) for jar in resolve_jars(jars)),
@@ -86,7 +87,7 @@ def consumer_groups_tool(servers: str) -> Iterator[ConsumerGroupsTool]:
     )
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
     try:
-        yield ConsumerGroupsTool(gateway, servers)
+        yield ConsumerGroupsTool(gateway, servers, timeout_ms)
     finally:
         gateway.shutdown()
         process.stdin.close()
