@@ -67,7 +67,8 @@ class Comparison:
         self._id_of = id_of
         self._told = told
         self._is_whole = is_whole
-        self._pieces = self._cut()
+        # It does not refer to this object: one that is given up is freed without a round of the collector.
+        self._pieces = _pieces(table_of, told.offsets)
         self.is_over = False
 
     def go_on(self, most: int) -> tuple[int, Difference]:
@@ -87,14 +88,6 @@ class Comparison:
             tuple((topic, tuple(numbers)) for topic, numbers in deleted.items()),
         )
 
-    def _cut(self) -> Iterator[tuple[str, list[int]]]:
-        offsets = self._told.offsets
-        for topic in list(dict.fromkeys(chain(self._table_of().topics(), offsets))):
-            rows: Mapping[int, object] = self._table_of().rows(topic)
-            numbers = [*rows, *(number for number in offsets.get(topic, ()) if number not in rows)]
-            for begin in range(0, len(numbers), _PIECE):
-                yield topic, numbers[begin : begin + _PIECE]
-
     def _look(
         self,
         topic: str,
@@ -113,6 +106,17 @@ class Comparison:
             position = row.position_of(number)
             if self._is_whole or known.get(number) != position[0]:
                 written.setdefault(topic, []).append((number, *position))
+
+
+def _pieces(
+    table_of: Callable[[], CommittedTable], told: Mapping[str, Mapping[int, int]]
+) -> Iterator[tuple[str, list[int]]]:
+    """Yield all partitions that either side has, some of a topic at a time."""
+    for topic in list(dict.fromkeys(chain(table_of().topics(), told))):
+        rows: Mapping[int, object] = table_of().rows(topic)
+        numbers = [*rows, *(number for number in told.get(topic, ()) if number not in rows)]
+        for begin in range(0, len(numbers), _PIECE):
+            yield topic, numbers[begin : begin + _PIECE]
 
 
 def _in_columns(topic: str, rows: Sequence[_Row]) -> MirroredTopic:

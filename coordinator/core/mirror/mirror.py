@@ -27,8 +27,11 @@ from coordinator.core.timers import Timers
 
 MOST_LOOKED_AT: Final = 2_500
 """Partitions that one step looks at, and about the most of one write: some milliseconds."""
-_TAKEN_AT_ONCE: Final = 500
-"""Groups of a shard that is led anew which one step takes in."""
+_A_GROUP: Final = 20
+"""So many partitions are looked at in the time in which a look at a group is begun and ended."""
+_MOST_MARKED: Final = 3_000
+"""Groups that one step takes note of at most, those that are new as ten."""
+_A_NEW_GROUP: Final = 10
 _LOOK_MS: Final = 1_000
 _AWAY_MS: Final = (250, 1_000)
 _LATER_MS: Final = (100, 2_000)
@@ -75,7 +78,8 @@ class _Shard:
 
     journal: MarkingJournal
     led_ms: int
-    to_take: deque[str]
+    to_mark: deque[str]
+    """The groups that may have changed and were not taken note of yet."""
     groups: dict[str, _Group] = field(default_factory=dict)
     due: Timers[str] = field(default_factory=Timers)
     busy: dict[str, None] = field(default_factory=dict)
@@ -96,6 +100,7 @@ class Mirror:
         self._id_of = id_of
         self._shards: dict[int, _Shard] = {}
         self._attempt = 0
+        self._first_shard = 0
         self._look_due_ms = 0
         self._not_before_ms = 0
         self._failures = 0
@@ -121,7 +126,8 @@ class Mirror:
             if shard is None:
                 journal.take_changed()
                 shard = self._shards[index] = _Shard(journal, now_ms, deque(journal.state.groups))
-            self._take_changes(shard, now_ms)
+            shard.to_mark += journal.take_changed()
+        self._mark_some(now_ms)
         effects += self._go_on(now_ms)
         if now_ms >= self._look_due_ms:
             self._look_due_ms = now_ms + _LOOK_MS
@@ -164,11 +170,20 @@ class Mirror:
 
     # ---- what is due ------------------------------------------------------------------------------------------------
 
-    def _take_changes(self, shard: _Shard, now_ms: int) -> None:
-        for group_id in shard.journal.take_changed():
-            self._mark(shard, group_id, now_ms)
-        for _ in range(min(len(shard.to_take), _TAKEN_AT_ONCE)):
-            self._mark(shard, shard.to_take.popleft(), now_ms)
+    def _mark_some(self, now_ms: int) -> None:
+        """Take note of groups that may have changed, all but when a great many are led anew."""
+        left = _MOST_MARKED
+        for shard in self._in_turn():
+            while shard.to_mark and left > 0:
+                group_id = shard.to_mark.popleft()
+                left -= 1 if group_id in shard.groups else _A_NEW_GROUP
+                self._mark(shard, group_id, now_ms)
+
+    def _in_turn(self) -> list[_Shard]:
+        """Return the shards, of which each is the first at some time."""
+        shards = list(self._shards.values())
+        first = self._first_shard % max(1, len(shards))
+        return shards[first:] + shards[:first]
 
     def _mark(self, shard: _Shard, group_id: str, now_ms: int) -> None:
         """Note that offsets of a group may have changed."""
@@ -193,17 +208,20 @@ class Mirror:
         """Begin to look at groups that are due, and yield the writes of those that are looked at."""
         if now_ms < self._not_before_ms:
             return
+        self._first_shard += 1
         allowance = MOST_LOOKED_AT
         most = 1 if self._why_away else self._settings.groups_at_once
-        for index, shard in self._shards.items():
+        for shard in self._in_turn():
+            if allowance <= 0:
+                return
             for group_id in shard.due.pop_due(now_ms, max(0, most - len(shard.busy))):
                 self._begin(shard, group_id, now_ms)
             for group_id in list(shard.busy):
                 group = shard.groups[group_id]
                 if group.write is not None or allowance <= 0:
                     continue
-                looked, write = self._compare(index, shard, group, allowance, now_ms)
-                allowance -= looked
+                looked, write = self._compare(shard, group, allowance, now_ms)
+                allowance -= looked + _A_GROUP
                 if write is not None:
                     yield write
 
@@ -226,9 +244,7 @@ class Mirror:
         group.comparison = Comparison(table, self._id_of, group.told, is_whole=group.is_whole)
         shard.busy[group_id] = None
 
-    def _compare(
-        self, index: int, shard: _Shard, group: _Group, most: int, now_ms: int
-    ) -> tuple[int, MirrorOffsets | None]:
+    def _compare(self, shard: _Shard, group: _Group, most: int, now_ms: int) -> tuple[int, MirrorOffsets | None]:
         """Look on at a group until Kafka lacks something, or all is seen."""
         assert group.comparison is not None, "a group that is busy is looked at"
         looked = 0
@@ -239,7 +255,9 @@ class Mirror:
                 break  # it was deleted meanwhile: its offsets stay
             if not difference.is_none:
                 self._attempt += 1
-                group.write = MirrorOffsets(index, group.group_id, self._attempt, difference.topics, difference.deleted)
+                group.write = MirrorOffsets(
+                    shard.journal.shard, group.group_id, self._attempt, difference.topics, difference.deleted
+                )
                 # Whoever has had a turn is behind those that wait for one.
                 del shard.busy[group.group_id]
                 shard.busy[group.group_id] = None
