@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 
 import pytest
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture(scope="module")
 def mirroring(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCoordinator]:
-    settings = {"mirror.enabled": "true", "mirror.prefix": "seen-"}
+    settings = {"mirror.enabled": "true", "mirror.prefix": "seen-", "admin.listen": "127.0.0.1:0"}
     with LocalCoordinator(kafka.bootstrap_servers, tmp_path_factory.mktemp("mirroring"), settings=settings) as node:
         yield node
 
@@ -40,6 +41,12 @@ def reading(node: LocalCoordinator, group: str, topic: str) -> Iterator[Consumer
         )
     ) as consumer:
         yield consumer
+
+
+def page(address: str, path: str) -> str:
+    with closing(HTTPConnection(address, timeout=30)) as client:
+        client.request("GET", path)
+        return client.getresponse().read().decode()
 
 
 def seen_by_confluent(servers: str, group: str) -> dict[tuple[str, int], int]:
@@ -100,6 +107,10 @@ def test_a_group_with_members_in_kafka_keeps_its_own_offsets(
         assert seen_by_confluent(servers, f"seen-{group}") == before != {(name, 0): 10}
     (line,) = re.findall(r".*mirror-stopped.*", mirroring.log_tail(lines=1000))
     assert "has members of its own" in line
+    (admin,) = re.findall(r'"address":"([^"]*)","event":"admin-listening"', mirroring.log_tail(lines=1000))
+    lacks = f"ready, but Kafka does not take the offsets of group '{group}'\n"
+    assert eventually(lambda: page(admin, "/readyz") == lacks, PATIENCE_S), page(admin, "/readyz")
+    assert eventually(lambda: "kcoord_mirror_groups_stopped 1\n" in page(admin, "/metrics"), PATIENCE_S)
     theirs.close()
     assert eventually(lambda: seen_by_confluent(servers, f"seen-{group}") == {(name, 0): 10}, PATIENCE_S)
     assert "mirror-goes-on" in mirroring.log_tail(lines=100)

@@ -344,16 +344,21 @@ class Mirror:
         if is_late != self._is_late:
             self._is_late = is_late
             if is_late:
-                text = f"Kafka shows offsets of {behind} groups that are up to {delay_ms // 1000} s old: {why}"
-                yield Notice("mirror-late", text, is_warning=True)
+                yield Notice("mirror-late", f"{_how_late(behind, delay_ms)}: {why}", is_warning=True)
             else:
                 yield Notice("mirror-caught-up", "Kafka shows the offsets that are committed here again")
         said = []
         if is_late:
-            said.append(f"Kafka shows offsets of {behind} groups that are up to {delay_ms // 1000} s old ({why})")
+            said.append(f"{_how_late(behind, delay_ms)} ({why})")
         if stopped:
-            said.append(f"{stopped} groups are not mirrored, such as {stopped_name!r}")
+            more = f" and of {stopped - 1} more" if stopped > 1 else ""
+            said.append(f"Kafka does not take the offsets of group {stopped_name!r}{more}")
         self.lacks = "; ".join(said)
+
+
+def _how_late(groups: int, delay_ms: int) -> str:
+    of = "a group that are" if groups == 1 else f"{groups} groups that are up to"
+    return f"Kafka shows offsets of {of} {delay_ms // 1000} s old"
 
 
 def _pause_ms(shortest_and_longest: tuple[int, int], failures: int) -> int:
