@@ -19,12 +19,14 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
 
 from coordinator.config import KafkaSettings
-from coordinator.core.effects import OffsetToResolve
+from coordinator.core.effects import MirroredTopic, MirrorOffsets, OffsetToResolve
 from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved, TopicsRead
+from coordinator.core.mirror.events import MirrorAnswered, Outcome
 from coordinator.local.kafka.topics import create_topic
 from coordinator.local.process.ports import LOOPBACK
 from coordinator.protocol.ids import LATEST
 from coordinator.runtime.kafka.access import kafka_access_of
+from coordinator.runtime.kafka.mirror_port import MirrorPort
 from coordinator.runtime.kafka.port import KafkaPort
 from kcoord import Consumer
 from spark_kcoord.errors import KcoordError
@@ -171,6 +173,41 @@ def test_a_node_logs_in_and_sees_what_its_rights_show(secured: Secured, mechanis
     refused = [line for line in log.lines if line["event"] == "kafka-topic-refused"]
     assert [line["topic"] for line in refused] == [HIDDEN]
     assert PASSWORD not in str(log.lines)
+
+
+def test_a_mirror_writes_with_the_rights_that_the_manual_names_and_says_which_are_missing(secured: Secured) -> None:
+    made = KafkaSettings(**secured.logged_in())
+    log, answers = RememberedLog(), list[MirrorAnswered]()
+    port = MirrorPort("", made, answers.append, log.logger, access=kafka_access_of(made, log.logger))
+
+    def written(group: str, *topics: str, deleted: bool = False) -> MirrorAnswered:
+        """Have offset 5 written of partition 0 of topics, and one of the open topic deleted."""
+        columns = ((0,), (5,), (None,), ("",))
+        wanted = tuple(MirroredTopic(topic, *columns) for topic in topics)
+        attempt = len(answers) + 1
+        port.write(MirrorOffsets(0, group, attempt, wanted, ((OPEN, (0,)),) if deleted else ()))
+        assert eventually(lambda: len(answers) == attempt, 60.0)
+        return answers[-1]
+
+    port.start()
+    try:
+        refused = written("mirrored", OPEN)
+        assert (refused.outcome, "the ACL Read on group 'mirrored'" in refused.why) == (Outcome.REFUSED, True)
+        with KafkaAdminClient(bootstrap_servers=secured.kafka.broker.bootstrap_servers) as admin:
+            pattern = ResourcePattern(ResourceType.GROUP, "mirrored")
+            admin.create_acls([ACL(f"User:{USER}", "*", ACLOperation.READ, ACLPermissionType.ALLOW, pattern)])
+            assert eventually(lambda: written("mirrored", OPEN).outcome is Outcome.DONE, 60.0)
+            ((topic, _, why),) = written("mirrored", OPEN, HIDDEN).refused
+            assert (topic, "the ACL Read on the topic" in why) == (HIDDEN, True)
+            ((topic, _, why),) = written("mirrored", deleted=True).refused
+            assert (topic, "the ACL Delete on group 'mirrored'" in why) == (OPEN, True)
+            admin.create_acls([ACL(f"User:{USER}", "*", ACLOperation.DELETE, ACLPermissionType.ALLOW, pattern)])
+            assert eventually(lambda: not written("mirrored", deleted=True).refused, 60.0)
+            (offsets,) = admin.list_group_offsets(["mirrored"]).values()
+            assert not [part for part, each in offsets.items() if part.topic == OPEN and each.offset >= 0]
+    finally:
+        port.close()
+    assert (log.of("bug"), PASSWORD in str(log.lines)) == ([], False)
 
 
 REFUSED = {
