@@ -12,10 +12,11 @@ from typing import Final
 
 from coordinator.admin.http import Answer
 from coordinator.admin.lag import SeenEnds
+from coordinator.admin.lag_exporter import CONTENT_TYPE, Seen, escape, lag_exporter_page
 from coordinator.admin.status import WINDOW, Commits, Status, group_status
-from coordinator.core.requests.survey import GroupSeen, PartitionsSeen, Seen
+from coordinator.core.requests.survey import GroupSeen, PartitionsSeen
+from coordinator.core.requests.survey import Seen as Surveyed
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_build_info": "1, with the version of this node.",
     "kcoord_connections": "Connections of members and tools.",
@@ -44,7 +45,6 @@ FAMILIES: Final[Mapping[str, str]] = {
 """Every family by name, in the order of the page; those that end in _total are counters, the others gauges."""
 _LINES: Final = 500
 """Lines of one part of the page."""
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 @dataclass(slots=True)
@@ -68,19 +68,26 @@ class _Group:
 class Metrics:
     """Groups as they were seen last; its methods belong to one thread."""
 
-    def __init__(self, version: str, *, max_groups: int, max_partitions: int) -> None:
+    def __init__(self, version: str, *, max_groups: int, max_partitions: int, cluster: str = "") -> None:
+        """Make it; with the name of a cluster `lag_exporter` has a page too."""
         self._version = version
         self._max_groups = max_groups
         self._max_partitions = max_partitions
         self._known: dict[tuple[str, str, int], _Partition] = {}
         self._values: Mapping[str, Sequence[str]] = {}
         self._is_taking = False
+        self._cluster = cluster
+        self._seen = Seen()
 
     def page(self) -> Answer:
         """Answer with what was seen last."""
         return Answer(HTTPStatus.OK, _parts(self._values), CONTENT_TYPE)
 
-    def take(self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
+    def lag_exporter(self) -> Answer:
+        """Answer with the same under the names of kafka-lag-exporter."""
+        return lag_exporter_page(self._cluster, self._values, self._seen)
+
+    def take(self, seen: Sequence[Surveyed], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
         """Take in a survey, with figures of the node by their names; pauses now and then, and is shown once it ends.
 
         One that comes while another is being taken in is passed over.
@@ -93,7 +100,7 @@ class Metrics:
         finally:
             self._is_taking = False
 
-    def _take(self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
+    def _take(self, seen: Sequence[Surveyed], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
         lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
         lines["kcoord_build_info"].append(_line("kcoord_build_info", f'version="{escape(self._version)}"', 1))
         for name, value in node.items():
@@ -102,12 +109,13 @@ class Metrics:
         groups: dict[str, _Group] = {}
         before, self._known = self._known, {}
         left_out = 0
+        more = Seen()
         for one in seen:
             if isinstance(one, GroupSeen):
                 groups[one.group_id] = _Group(one)
                 continue
             group = groups[one.group_id]
-            left_out += self._take_partitions(one, group, before, lines, wall_ms)
+            left_out += self._take_partitions(one, group, before, lines, more, wall_ms)
             yield
         for number, group in enumerate(groups.values()):
             if number < self._max_groups:
@@ -116,7 +124,7 @@ class Metrics:
                 yield
         for of, count in (("groups", max(0, len(groups) - self._max_groups)), ("partitions", left_out)):
             lines["kcoord_series_left_out"].append(_line("kcoord_series_left_out", f'of="{of}"', count))
-        self._values = lines
+        self._values, self._seen = lines, more
 
     def _take_partitions(
         self,
@@ -124,6 +132,7 @@ class Metrics:
         group: _Group,
         before: Mapping[tuple[str, str, int], _Partition],
         lines: Mapping[str, list[str]],
+        more: Seen,
         wall_ms: int,
     ) -> int:
         """Take in some partitions; return how many have no lines."""
@@ -144,6 +153,8 @@ class Metrics:
             lines["kcoord_group_committed_offset"].append(_line("kcoord_group_committed_offset", of, committed))
             if lag is None or end is None:
                 continue
+            if self._cluster:
+                more.see(seen.group_id, seen.topic, number, end, lag)
             known.ends.see(end, wall_ms)
             known.commits.see(committed, lag, commit_ms)
             group.statuses.append(known.commits.status(lag, known.ends.last(WINDOW), wall_ms))
@@ -153,11 +164,6 @@ class Metrics:
                 group.lags_ms.append(lag_ms)
                 lines["kcoord_group_lag_seconds"].append(_line("kcoord_group_lag_seconds", of, lag_ms / 1000))
         return left_out
-
-
-def escape(text: str) -> str:
-    """Return a label's value as it is written between quotes, in UTF-8 whatever the text is."""
-    return text.translate(_ESCAPES).encode(errors="backslashreplace").decode()
 
 
 def _write_group(group: _Group, lines: Mapping[str, list[str]]) -> None:

@@ -27,7 +27,10 @@ class Admin:
         self._listen = settings.listen
         self._condition = Condition()
         self._metrics = Metrics(
-            metadata.version("kcoord"), max_groups=settings.max_groups, max_partitions=settings.max_partitions
+            metadata.version("kcoord"),
+            max_groups=settings.max_groups,
+            max_partitions=settings.max_partitions,
+            cluster=settings.cluster_name if settings.lag_exporter else "",
         )
         self._survey_s = settings.survey_ms / 1000
         pages = {
@@ -35,6 +38,8 @@ class Admin:
             "/readyz": self._condition.readyz,
             "/metrics": self._metrics.page,
         }
+        if settings.lag_exporter:
+            pages["/metrics/lag-exporter"] = self._metrics.lag_exporter
         self._server = HttpServer(pages, HttpLimits(connections=settings.max_connections))
         self._heart: Heart | None = None
         self._surveyor: Surveyor | None = None

@@ -18,6 +18,12 @@ class AdminSettings(Section):
     max_partitions: int = setting(
         50_000, "partitions", "Of all groups, so many have lines in metrics; the rest is counted.", ge=0, le=1_000_000
     )
+    lag_exporter: bool = setting(
+        False,
+        "",
+        "Whether /metrics/lag-exporter has lag under kafka-lag-exporter's names, for boards made for that.",
+    )
+    cluster_name: str = setting("kafka", "", "Its label cluster_name there.", min_length=1, max_length=200)
     max_connections: int = setting(
         64,
         "connections",

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture(scope="module")
 def mirroring(kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCoordinator]:
     settings = {"mirror.enabled": "true", "mirror.prefix": "seen-", "admin.listen": "127.0.0.1:0"}
+    settings |= {"admin.lag_exporter": "true", "admin.cluster_name": "k"}
     with LocalCoordinator(kafka.bootstrap_servers, tmp_path_factory.mktemp("mirroring"), settings=settings) as node:
         yield node
 
@@ -111,6 +112,8 @@ def test_a_group_with_members_in_kafka_keeps_its_own_offsets(
     lacks = f"ready, but Kafka does not take the offsets of group '{group}'\n"
     assert eventually(lambda: page(admin, "/readyz") == lacks, PATIENCE_S), page(admin, "/readyz")
     assert eventually(lambda: "kcoord_mirror_groups_stopped 1\n" in page(admin, "/metrics"), PATIENCE_S)
+    line = f'kafka_consumergroup_group_sum_lag{{cluster_name="k",group="{group}"}} 0\n'
+    assert eventually(lambda: line in page(admin, "/metrics/lag-exporter"), PATIENCE_S)
     theirs.close()
     assert eventually(lambda: seen_by_confluent(servers, f"seen-{group}") == {(name, 0): 10}, PATIENCE_S)
     assert "mirror-goes-on" in mirroring.log_tail(lines=100)
