@@ -93,13 +93,18 @@ class Mirror:
     """
 
     def __init__(
-        self, settings: MirrorSettings, wants: Callable[[str], bool], id_of: Callable[[str], str | None]
+        self,
+        settings: MirrorSettings,
+        wants: Callable[[str], bool],
+        id_of: Callable[[str], str | None],
+        last_attempt: int = 0,
     ) -> None:
         self._settings = settings
         self._wants = wants
         self._id_of = id_of
         self._shards: dict[int, _Shard] = {}
-        self._attempt = 0
+        self.last_attempt = last_attempt
+        """The number of the last write; that of the next one is greater."""
         self._first_shard = 0
         self._look_due_ms = 0
         self._not_before_ms = 0
@@ -254,9 +259,9 @@ class Mirror:
             if group.group_id not in shard.journal.state.groups:
                 break  # it was deleted meanwhile: its offsets stay
             if not difference.is_none:
-                self._attempt += 1
+                self.last_attempt += 1
                 group.write = MirrorOffsets(
-                    shard.journal.shard, group.group_id, self._attempt, difference.topics, difference.deleted
+                    shard.journal.shard, group.group_id, self.last_attempt, difference.topics, difference.deleted
                 )
                 # Whoever has had a turn is behind those that wait for one.
                 del shard.busy[group.group_id]

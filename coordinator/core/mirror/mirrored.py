@@ -6,14 +6,19 @@ node itself knows nothing of this but what its journals note; a node without a m
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Final, Protocol
 
-from coordinator.core.effects import Effect, MirrorOffsets
+from coordinator.core.effects import BugMet, Effect, MirrorEnded, MirrorOffsets
 from coordinator.core.events import Ticked
 from coordinator.core.mirror.events import MirrorAnswered
 from coordinator.core.mirror.mirror import Mirror
 from coordinator.core.mirror.settings import MirrorSettings
 from coordinator.core.node import Node
+from coordinator.core.request_shape import where_of
+
+PAUSE_MS: Final = 60_000
+"""A mirror that has met a bug begins anew after so long."""
 
 
 class Machine(Protocol):
@@ -39,7 +44,9 @@ class Mirrored:
         self.machine: Machine
         self._coordinator = coordinator
         self._node: Node | None = None
-        self.mirror = Mirror(settings, wants, self._topic_id)
+        self._new_mirror = partial(Mirror, settings, wants, self._topic_id)
+        self.mirror = self._new_mirror()
+        self._paused_until_ms = 0
         self._find_node()
 
     def start(self, now_ms: int, wall_ms: int, *more: Any) -> Any:
@@ -49,12 +56,25 @@ class Mirrored:
     def step(self, event: Any, now_ms: int) -> list[Any]:
         """Take in one event; at a tick what is to be mirrored is decided first, and leaves when it may be said."""
         if type(event) is MirrorAnswered:
-            return self.mirror.answered(event, now_ms)
-        said = self._look(now_ms) if type(event) is Ticked else []
+            return self._contained(now_ms, lambda: self.mirror.answered(event, now_ms))
+        said = self._contained(now_ms, lambda: self._look(now_ms)) if type(event) is Ticked else []
         effects = self.machine.step(event, now_ms)
         if self._node is None:
             self._find_node()
         return [*said, *effects] if said else effects
+
+    def _contained(self, now_ms: int, work: Callable[[], list[Effect]]) -> list[Effect]:
+        """Have the mirror do something; a bug there costs a pause, after which it begins anew, and not the node."""
+        if now_ms < self._paused_until_ms:
+            return []
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001 - a bug of the mirror's is no reason to stop a node
+            self._paused_until_ms = now_ms + PAUSE_MS
+            self.mirror = self._new_mirror(self.mirror.last_attempt)
+            shards = () if self._node is None else self._node.served_journals()
+            why = f"the mirror met a bug at {where_of(error)}; it begins anew in {PAUSE_MS // 1000} s"
+            return [BugMet(why, error), *map(MirrorEnded, shards)]
 
     def _find_node(self) -> None:
         """Have the node note what changes from the step on that has made it, before it leads anything."""

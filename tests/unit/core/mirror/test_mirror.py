@@ -7,6 +7,7 @@ import pytest
 from coordinator.core.effects import MirrorEnded, MirrorOffsets, Notice
 from coordinator.core.events import LeadershipGiven, LeadershipTaken
 from coordinator.core.mirror.events import MirrorAnswered, Outcome
+from coordinator.core.mirror.mirrored import PAUSE_MS
 from coordinator.core.mirror.settings import MirrorSettings
 from coordinator.protocol.messages.operators import (
     DeleteGroup,
@@ -289,6 +290,24 @@ def test_an_answer_to_a_former_term_is_not_taken_for_that_of_this_one() -> None:
     assert kafka.go_on(2_000) == [], "the write of this term is under way"
     kafka.answer(write)
     kafka.go_on(200)
+    assert kafka.offsets == {"g": {T0: 8}}
+
+
+def test_a_bug_of_the_mirror_costs_a_pause_and_nothing_of_the_node() -> None:
+    world, kafka = world_of()
+    world.bugs = []
+    commit(world, "g", t0=7)
+    world.advance(100)
+    (former,) = kafka.asked()
+    around = world.around
+    assert around is not None
+    around.mirror.look = None  # type: ignore[method-assign, assignment]
+    commit(world, "g", t0=8)
+    assert kafka.go_on(PAUSE_MS - 1_000) == []
+    assert len(world.bugs) == 1
+    kafka.answer(former)
+    (write, *_) = kafka.go_on(2_000)
+    assert write.attempt > former.attempt
     assert kafka.offsets == {"g": {T0: 8}}
 
 
