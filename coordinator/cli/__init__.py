@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.parts.asking import CommandConfig, take_command_config
-from coordinator.cli.verbs import acl, cluster, demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
+from coordinator.cli.verbs.access import acl, user
 from coordinator.cli.verbs.serving import console
 from coordinator.cli.verbs.shards import looking, moving
 
@@ -28,6 +29,7 @@ app.add_typer(cluster.nodes, name="node")
 app.add_typer(looking.app, name="shard")
 moving.add_verbs(looking.app, cluster.nodes)
 app.add_typer(acl.app, name="acl")
+app.add_typer(user.app, name="user")
 app.command("console")(console.console)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from coordinator.client.log_in import LogInError, LogInRefusedError, log_in
 from coordinator.client.security import PLAINTEXT, ClientSecurity, SecurityError
 from coordinator.client.tls_reasons import why_tls_failed
 from coordinator.protocol.errors import RemoteProtocolError
@@ -21,7 +22,7 @@ from coordinator.protocol.text.addresses import Address
 
 CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError, SecurityError)
 """The exceptions of opening a connection: the system's and those of TLS, a name no resolver takes, a port out of range,
-a file of TLS that cannot be used."""
+a file of TLS or of a log-in that cannot be used, a log-in that is refused."""
 
 _READ_BYTES: Final = 256 * 1024
 
@@ -38,16 +39,25 @@ class NodeTimeoutError(NodeError):
     """The node gave no response in the time it had."""
 
 
+class NodeRefusalError(NodeError):
+    """The node did not let this client log in."""
+
+
 def open_socket(host: str, port: int, timeout_s: float, security: ClientSecurity = PLAINTEXT) -> socket.socket:
-    """Open a connection without Nagle's delay, with the handshake of TLS done; raises one of CONNECT_ERRORS."""
+    """Open a connection without Nagle's delay, with TLS and the log-in done; raises one of CONNECT_ERRORS."""
     context = security.tls_context() if security.is_tls else None
+    deadline_s = time.monotonic() + timeout_s
     sock = socket.create_connection((host, port), timeout=timeout_s)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock if context is None else context.wrap_socket(sock, server_hostname=host)
+        if context is not None:
+            sock = context.wrap_socket(sock, server_hostname=host)
+        if security.is_log_in:
+            log_in(sock, security, deadline_s - time.monotonic())
     except BaseException:
         sock.close()
         raise
+    return sock
 
 
 def why_failed(error: Exception) -> str:
@@ -142,6 +152,9 @@ class Connection:
             raise self._lost(error) from error
 
     def _lost(self, error: Exception) -> NodeError:
+        if isinstance(error, LogInError):
+            kind = NodeRefusalError if isinstance(error, LogInRefusedError) else NodeError
+            return kind(str(error), "check how this client logs in, and what the node's log says of it")
         is_closed = isinstance(error, EOFError | ConnectionResetError | BrokenPipeError)
         if not is_closed:
             return NodeError(

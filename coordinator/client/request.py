@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.client.connection import Connection, NodeError, NodeTimeoutError
+from coordinator.client.connection import Connection, NodeError, NodeRefusalError, NodeTimeoutError
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, NOT_SERVING, PASSING, Refusal, refusal_of, show_refusal
 from coordinator.client.security import security_of
@@ -60,6 +60,10 @@ _NO_TIME_S: Final = 0.01
 
 class RequestError(Exception):
     """No response came; the text says what was tried, why it failed and what to do."""
+
+
+class LogInFailedError(RequestError):
+    """No response came, for no node that was tried let this client log in."""
 
 
 class RequestTimeoutError(RequestError):
@@ -211,6 +215,8 @@ class _Asking:
         """Return why there is no response, with every address that was tried."""
         if len(self._tried) == 1 == len(self._failures):
             return self._failure_at(*next(iter(self._failures.items())))
+        if self._failures and all(isinstance(error, NodeRefusalError) for error in self._failures.values()):
+            return LogInFailedError(f"no coordinator lets this client log in: {self._nodes.describe_troubles()}")
         is_late = any(isinstance(error, NodeTimeoutError) for error in self._failures.values())
         text = (
             f"none of {len(self._tried)} coordinators answered: {self._nodes.describe_troubles()}; check the "
@@ -222,6 +228,8 @@ class _Asking:
 
     def _failure_at(self, node: Address, error: NodeError) -> RequestError:
         text = f"the coordinator at {format_address(node)} {error}; {error.advice}"
+        if isinstance(error, NodeRefusalError):
+            return LogInFailedError(text)
         if isinstance(error, NodeTimeoutError) or self._manner.tries_on:
             return RequestTimeoutError(text, self._nodes.describe_troubles(), self._refused)
         return RequestError(text)

@@ -8,14 +8,16 @@ No secret is in a representation or an error; names of secrets match the express
 
 import os
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, SupportsIndex
 
 from coordinator.protocol.text.addresses import Address
 
-PROTOCOLS: Final = ("PLAINTEXT", "SSL")
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+TOKEN_MECHANISM: Final = "OAUTHBEARER"  # noqa: S105 - the name of a mechanism
 FILE_SUFFIX: Final = ".file"
 
 
@@ -36,7 +38,9 @@ class SecuritySetting:
 
 SECURITY_SETTINGS: Final = (
     SecuritySetting(
-        "kcoord.security.protocol", "how a coordinator is spoken to: PLAINTEXT (the default) or SSL", words=PROTOCOLS
+        "kcoord.security.protocol",
+        "how a coordinator is spoken to: PLAINTEXT (the default), SSL, or with a log-in SASL_PLAINTEXT or SASL_SSL",
+        words=PROTOCOLS,
     ),
     SecuritySetting(
         "kcoord.ssl.ca.location",
@@ -50,6 +54,15 @@ SECURITY_SETTINGS: Final = (
         "https (the default) compares a coordinator's host name with its certificate; none does not",
         words=("https", "none"),
     ),
+    SecuritySetting(
+        "kcoord.sasl.mechanism",
+        "how this client logs in: SCRAM-SHA-512 (the default with a password), SCRAM-SHA-256, or OAUTHBEARER (the "
+        "default with a token)",
+        words=(*SCRAM_MECHANISMS, TOKEN_MECHANISM),
+    ),
+    SecuritySetting("kcoord.sasl.username", "the user that logs in with a password"),
+    SecuritySetting("kcoord.sasl.password", "the password of that user", is_secret=True),
+    SecuritySetting("kcoord.auth.token", "the token that this client logs in with", is_secret=True),
 )
 """Every setting there is."""
 
@@ -67,6 +80,27 @@ class SecurityError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret as text, or the file that it is read from each time it is wanted, so that it may be exchanged."""
+
+    text: str = field(default="", repr=False)
+    path: str = ""
+    name: str = ""
+    """The setting that names the file."""
+
+    def __bool__(self) -> bool:
+        """Say whether there is one."""
+        return bool(self.text or self.path)
+
+    def read(self) -> str:
+        """Return it as it is now; raises SecurityError."""
+        return _content(self.name, self.path) if self.path else self.text
+
+
+NO_SECRET: Final = Secret()
+
+
+@dataclass(frozen=True, slots=True)
 class ClientSecurity:
     """The way in which one client speaks to its coordinators."""
 
@@ -76,11 +110,20 @@ class ClientSecurity:
     key_location: str = ""
     key_password: str = field(default="", repr=False)
     checks_host: bool = True
+    mechanism: str = ""
+    username: str = ""
+    password: Secret = NO_SECRET
+    token: Secret = NO_SECRET
 
     @property
     def is_tls(self) -> bool:
         """Say whether TLS is spoken."""
         return self.protocol.endswith("SSL")
+
+    @property
+    def is_log_in(self) -> bool:
+        """Say whether this client logs in."""
+        return self.protocol.startswith("SASL")
 
     def __reduce__(self) -> str:
         """Refuse to be pickled: secrets stay in the process that was given them."""
@@ -130,26 +173,62 @@ def security_of_options(given: Mapping[str, str], environment: Mapping[str, str]
 
     Raises SecurityError for a name that there is not, a value that is not allowed and a file that cannot be read.
     """
-    values = _values(
-        {name.lower(): text for name, text in given.items()}, os.environ if environment is None else environment
+    lowered = {name.lower(): text for name, text in given.items()}
+    environment = os.environ if environment is None else environment
+    values = _values(lowered, environment)
+    password, token = (
+        _given_of(_BY_NAME[name], lowered, environment) for name in ("kcoord.sasl.password", "kcoord.auth.token")
     )
+    protocol = values.get("kcoord.security.protocol", "PLAINTEXT")
     security = ClientSecurity(
-        protocol=values.get("kcoord.security.protocol", "PLAINTEXT"),
+        protocol=protocol,
         ca_location=values.get("kcoord.ssl.ca.location", ""),
         certificate_location=values.get("kcoord.ssl.certificate.location", ""),
         key_location=values.get("kcoord.ssl.key.location", ""),
         key_password=values.get("kcoord.ssl.key.password", ""),
         checks_host=values.get("kcoord.ssl.endpoint.identification.algorithm", "https") != "none",
+        mechanism=_mechanism_of(values, password, token) if protocol.startswith("SASL") else "",
+        username=values.get("kcoord.sasl.username", ""),
+        password=password,
+        token=token,
     )
+    _must_go_together(security, [name.lower() for name in given])
+    return security
+
+
+def _mechanism_of(values: Mapping[str, str], password: Secret, token: Secret) -> str:
+    """Return how the client logs in: as it is told, else by what it has to show."""
+    named = values.get("kcoord.sasl.mechanism", "")
+    return named or (TOKEN_MECHANISM if token and not password else SCRAM_MECHANISMS[-1])
+
+
+def _must_go_together(security: ClientSecurity, given: Collection[str]) -> None:
     for name in given:
-        if name.lower().startswith("kcoord.ssl.") and not security.is_tls:
+        if name.startswith("kcoord.ssl.") and not security.is_tls:
             raise SecurityError(
                 f"'{name}' is given and 'kcoord.security.protocol' is {security.protocol}, which does not use TLS: "
-                "set that to SSL"
+                "set that to SSL, or to SASL_SSL for a log-in"
+            )
+        if name.startswith(("kcoord.sasl.", "kcoord.auth.")) and not security.is_log_in:
+            raise SecurityError(
+                f"'{name}' is given and 'kcoord.security.protocol' is {security.protocol}, which logs nobody in: set "
+                "that to SASL_SSL"
             )
     if security.key_location and not security.certificate_location:
         raise SecurityError("'kcoord.ssl.key.location' is given and 'kcoord.ssl.certificate.location' is not")
-    return security
+    if not security.is_log_in:
+        return
+    if security.mechanism == TOKEN_MECHANISM:
+        missing = "" if security.token else "kcoord.auth.token"
+    else:
+        missing = (
+            "kcoord.sasl.username" if not security.username else "" if security.password else "kcoord.sasl.password"
+        )
+    if missing:
+        raise SecurityError(
+            f"'{missing}' is not given, and 'kcoord.security.protocol' is {security.protocol} with the mechanism "
+            f"{security.mechanism}, which needs it"
+        )
 
 
 def _values(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
@@ -158,7 +237,7 @@ def _values(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
             raise SecurityError(f"'{name}' is unknown; known: {', '.join(SECURITY_NAMES)}")
     values: dict[str, str] = {}
     for setting in SECURITY_SETTINGS:
-        text = _text_of(setting, given, environment)
+        text = _given_of(setting, given, environment).read()
         if not text:
             continue
         if setting.words:
@@ -169,20 +248,20 @@ def _values(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
     return values
 
 
-def _text_of(setting: SecuritySetting, given: Mapping[str, str], environment: Mapping[str, str]) -> str:
+def _given_of(setting: SecuritySetting, given: Mapping[str, str], environment: Mapping[str, str]) -> Secret:
     """Return the value: as given, from a file that is given, from the environment, from a file that is named there."""
     file_name, file_variable = setting.name + FILE_SUFFIX, setting.variable + "_FILE"
     if setting.is_secret and setting.name in given and file_name in given:
         raise SecurityError(f"'{setting.name}' and '{file_name}' are both given; remove one")
     if setting.name in given:
-        return given[setting.name].strip() if not setting.is_secret else given[setting.name]
+        return Secret(given[setting.name].strip() if not setting.is_secret else given[setting.name])
     if setting.is_secret and file_name in given:
-        return _content(file_name, given[file_name])
+        return Secret(path=given[file_name], name=file_name)
     if environment.get(setting.variable):
-        return environment[setting.variable]
+        return Secret(environment[setting.variable])
     if setting.is_secret and environment.get(file_variable):
-        return _content(file_variable, environment[file_variable])
-    return ""
+        return Secret(path=environment[file_variable], name=file_variable)
+    return NO_SECRET
 
 
 def _content(name: str, path: str) -> str:

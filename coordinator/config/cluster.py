@@ -1,26 +1,17 @@
 """The settings that a node of a cluster has besides those of every node; a standalone one does not look at them."""
 
-import ipaddress
 from dataclasses import fields
 from typing import Any, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from coordinator.config.section import LONGEST_MS, Addresses, ListenAddress, OwnAddress, Section, setting
+from coordinator.config.section import LONGEST_MS, Addresses, ListenAddress, OwnAddress, Section, is_loopback, setting
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.protocol.text.addresses import parse_address
 
 _CORE: Final = ClusterSettings()
 _CONTROLLER: Final = ControllerSettings()
-
-
-def _is_loopback(host: str) -> bool:
-    """Say whether a host is this machine under an address that no other one reaches; a name is not looked up."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _time(default: int, lowest: int, why: str, highest: int = LONGEST_MS) -> Any:
@@ -173,7 +164,7 @@ class PeersSettings(Section):
     @property
     def is_on_loopback(self) -> bool:
         """Say whether no other machine reaches this listener."""
-        return _is_loopback(parse_address(self.listen, lowest_port=0)[0])
+        return is_loopback(parse_address(self.listen, lowest_port=0)[0])
 
     @model_validator(mode="after")
     def _pings_come_in_time(self) -> Self:

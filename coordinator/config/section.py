@@ -3,6 +3,7 @@
 A time is named by its milliseconds and may also be written as a duration, `15m` or `PT15M`.
 """
 
+import ipaddress
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -33,6 +34,14 @@ class ConfigError(Exception):
         self.lines = tuple(lines)
 
 
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine under an address that no other one reaches; a name is not looked up."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def _split_at_commas(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
@@ -55,6 +64,8 @@ def _refuse_nothing(value: str) -> str:
     return value
 
 
+Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
+"""Several words; in a flag or the environment with commas between."""
 Addresses: TypeAlias = Annotated[
     tuple[str, ...],
     NoDecode,

@@ -27,6 +27,7 @@ from coordinator.config.section import (
     ListenAddress,
     OwnAddress,
     Section,
+    is_loopback,
     section_of,
     setting,
 )
@@ -421,6 +422,17 @@ class Settings(BaseSettings):
                 f"peers.listen is {self.peers.listen}, which is not only for this machine, and nodes do not show each "
                 f"other certificates: {give}, or set peers.security_protocol to PLAINTEXT where whoever reaches the "
                 "port can be trusted"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _logs_nobody_in_for_others_to_hear(self) -> Self:
+        refused = self.authentication.refused_without_tls()
+        if refused and not self.tls.is_on and not is_loopback(parse_address(self.node.listen, lowest_port=0)[0]):
+            raise ValueError(
+                f"node.listen is {self.node.listen}, which is not only for this machine, and clients log in by "
+                f"{', '.join(refused)} without TLS: give tls.certificate, or name in authentication.without_tls what "
+                "others may listen to"
             )
         return self
 

@@ -45,6 +45,7 @@ from coordinator.runtime.peers.port import Peers
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members, tls_of_peers
 from coordinator.runtime.server.port import ListenError, Server
@@ -105,6 +106,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         max_pending_bytes=settings.disk.max_pending_bytes,
     )
     tls = tls_of_members(settings.tls, log)
+    log_ins = log_ins_of(settings, log)
     server = Server(
         settings.server,
         driver,
@@ -113,6 +115,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         open_logs=most_open_files(_MOST_SHARDS),
         tls=tls,
         subject_rules=settings.authentication.subject_rules,
+        log_ins=log_ins,
     )
     rules = rules_of(settings.authorization, log, driver.post)
     disk = _open_disk(settings, driver)
@@ -164,7 +167,9 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         mirrored = mirrored_of(settings, lambda: None if node.replication is None else node.replication.coordinator)
         with machine_of(settings, node, mirrored, driver.post, log, kafka_access) as (machine, more):
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
-            async with files_watched(settings, signals, log, tls, rules, kafka_access, peer_tls):
+            async with files_watched(
+                settings, signals, log, tls, *log_in_files(log_ins), rules, kafka_access, peer_tls
+            ):
                 return await _run(settings, driver, node, mirrored, ports, told, log, admin)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error

@@ -34,6 +34,7 @@ from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import Server
@@ -74,6 +75,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
     )
     open_logs = most_open_files(settings.node.shards)
     tls = tls_of_members(settings.tls, log)
+    log_ins = log_ins_of(settings, log)
     server = Server(
         settings.server,
         driver,
@@ -82,6 +84,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         open_logs=open_logs,
         tls=tls,
         subject_rules=settings.authentication.subject_rules,
+        log_ins=log_ins,
     )
     rules = rules_of(settings.authorization, log, driver.post)
     authorizer = None if rules is None else Authorizer(rules.value)
@@ -114,7 +117,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         told = signals.told(loop, lambda: _state_of(node, settings.node.shards, server, disk))
         with machine_of(settings, node, mirrored, driver.post, log, kafka_access) as (machine, more):
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
-            async with files_watched(settings, signals, log, tls, rules, kafka_access):
+            async with files_watched(settings, signals, log, tls, *log_in_files(log_ins), rules, kafka_access):
                 return await _run(driver, node, mirrored, own.shards, server, disk, kafka, told, log, admin)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error

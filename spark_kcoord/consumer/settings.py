@@ -149,7 +149,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             "coordinator_security",
             _security_or_none,
             None,
-            "how kcoord nodes are spoken to: options such as `kcoord.ssl.ca.location`, by name",
+            "how kcoord nodes are spoken to: options such as `kcoord.ssl.ca.location` and `kcoord.auth.token`, by name",
             is_secret=True,
         ),
         Setting("group_id", _text_or_none, None, "the group; None reads without one"),

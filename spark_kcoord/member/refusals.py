@@ -107,6 +107,15 @@ def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     )
 
 
+def log_in_refused(settings: MemberSettings, why: str) -> KcoordError:
+    """Say that a coordinator did not let this member log in."""
+    return RefusedError(
+        f"A coordinator did not let a member of group '{settings.group_id}' log in: it {why}. The log of the "
+        "coordinator's node says more.",
+        ErrorCode.SASL_AUTHENTICATION_FAILED.name,
+    )
+
+
 def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:
     """Say that a coordinator refused one call."""
     return RefusedError(

@@ -1,4 +1,4 @@
-"""Sockets for one member, plain or with TLS: at most one connection at a time, and a wake-up from other threads.
+"""Sockets for one member, with TLS and a log-in where wanted: one connection at a time, and a wake-up by other threads.
 
 It performs what the machine wants done on the network and reports what happens there, as the machine's events. All
 methods but `wake` belong to the thread that calls `wait`. Names are resolved and connections opened on a short-lived
@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from coordinator.client.connection import CONNECT_ERRORS, open_socket, why_failed
+from coordinator.client.log_in import LogInRefusedError
 from coordinator.client.security import PLAINTEXT, ClientSecurity
 from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 
@@ -38,7 +39,7 @@ class Transport:
         self._wake_in.setblocking(False)
         self._wake_out.setblocking(False)
         self._selector.register(self._wake_out, selectors.EVENT_READ)
-        self._opened: deque[tuple[int, socket.socket | str]] = deque()
+        self._opened: deque[tuple[int, socket.socket | ConnectionLost]] = deque()
         self._connection_id = 0
         self._socket: socket.socket | None = None
         self._unsent = bytearray()
@@ -65,16 +66,16 @@ class Transport:
         ).start()
 
     def _open(self, connection_id: int, host: str, port: int) -> None:
-        outcome: socket.socket | str
+        outcome: socket.socket | ConnectionLost
         try:
             outcome = open_socket(host, port, OPEN_TIMEOUT_S, self._security)
         except CONNECT_ERRORS as error:
-            outcome = why_failed(error)
+            outcome = ConnectionLost(connection_id, why_failed(error), isinstance(error, LogInRefusedError))
         with self._lock:
-            if not self._is_closed:
+            is_late = self._is_closed
+            if not is_late:
                 self._opened.append((connection_id, outcome))
-                outcome = ""
-        if isinstance(outcome, socket.socket):
+        if is_late and isinstance(outcome, socket.socket):
             outcome.close()
         self.wake()
 
@@ -127,15 +128,16 @@ class Transport:
         while self._opened:
             connection_id, outcome = self._opened.popleft()
             is_wanted = connection_id == self._connection_id and not self._is_closed
-            if isinstance(outcome, str):
+            if isinstance(outcome, ConnectionLost):
                 if is_wanted:
                     self._connection_id = 0
-                    events.append(ConnectionLost(connection_id, outcome))
+                    events.append(outcome)
             elif is_wanted:
                 outcome.setblocking(False)
                 self._socket = outcome
                 self._selector.register(outcome, selectors.EVENT_READ)
                 events.append(Connected(connection_id))
+                self._read(outcome, events)  # TLS may have decrypted a hello along with the end of a log-in
             else:
                 outcome.close()
         return events

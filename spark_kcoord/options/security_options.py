@@ -11,7 +11,10 @@ from typing import Final
 __all__ = ["SECURITY_OPTIONS"]
 
 SECURITY_OPTIONS: Final = (
-    ("kcoord.security.protocol", "how a coordinator is spoken to: PLAINTEXT (the default) or SSL"),
+    (
+        "kcoord.security.protocol",
+        "how a coordinator is spoken to: PLAINTEXT (the default), SSL, or with a log-in SASL_PLAINTEXT or SASL_SSL",
+    ),
     (
         "kcoord.ssl.ca.location",
         "a PEM file of the certificates by which a coordinator's has to be signed; without it those of the system",
@@ -24,5 +27,15 @@ SECURITY_OPTIONS: Final = (
         "kcoord.ssl.endpoint.identification.algorithm",
         "https (the default) compares a coordinator's host name with its certificate; none does not",
     ),
+    (
+        "kcoord.sasl.mechanism",
+        "how this client logs in: SCRAM-SHA-512 (the default with a password), SCRAM-SHA-256, or OAUTHBEARER (the "
+        "default with a token)",
+    ),
+    ("kcoord.sasl.username", "the user that logs in with a password"),
+    ("kcoord.sasl.password", "the password of that user"),
+    ("kcoord.sasl.password.file", "a file that holds it, read anew for each connection"),
+    ("kcoord.auth.token", "the token that this client logs in with"),
+    ("kcoord.auth.token.file", "a file that holds it, read anew for each connection"),
 )
 """Name and meaning of each."""

@@ -87,13 +87,19 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | kcoord.coordinator.timeout | stream | 2m | how long a query waits for a coordinator that is away |
     | kcoord.handover | stream | takeover | hold keeps a dead query's micro-batch for its instance id |
     | kcoord.claim.timeout | stream | | how long hold waits; none waits for ever |
-    | kcoord.security.protocol | both | PLAINTEXT | SSL speaks TLS with coordinators |
+    | kcoord.security.protocol | both | PLAINTEXT | SSL speaks TLS with coordinators, SASL_SSL logs in too |
     | kcoord.ssl.ca.location | both | | certificates that a coordinator's is signed by, as PEM |
     | kcoord.ssl.certificate.location | both | | the certificate that is shown to a coordinator |
     | kcoord.ssl.key.location | both | | its key |
     | kcoord.ssl.key.password | both | | the password of that key |
     | kcoord.ssl.key.password.file | both | | a file that holds it |
     | kcoord.ssl.endpoint.identification.algorithm | both | https | none compares no host names |
+    | kcoord.sasl.mechanism | both | | how it logs in, if not as its password or token has it |
+    | kcoord.sasl.username | both | | the user that logs in |
+    | kcoord.sasl.password | both | | its password |
+    | kcoord.sasl.password.file | both | | a file that holds it |
+    | kcoord.auth.token | both | | the token that it logs in with |
+    | kcoord.auth.token.file | both | | a file that holds it |
     | kafka.* | both | | Kafka's consumer settings; ``spark_kcoord.options.table.describe_options()`` lists all |
 
     Example::

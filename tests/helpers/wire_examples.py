@@ -4,6 +4,8 @@ from coordinator.protocol import messages as m
 from coordinator.protocol import parts as p
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import operators as o
+from coordinator.protocol.messages.log_in import LogIn, LogInResponse
+from coordinator.protocol.messages.message import WireMessage
 
 NODE = p.NodeAddress(7, "node-7.example", 9393)
 CLAIM = p.Claim("flights", "0tQ", 3, 41, 100, 250)
@@ -164,3 +166,8 @@ PUSHES: tuple[m.Push, ...] = (
 )
 
 MESSAGES: tuple[m.Message, ...] = REQUESTS + RESPONSES + PUSHES
+
+LOG_IN = LogIn("SCRAM-SHA-256", b"n,,n=alice,r=x")
+LOG_IN_RESPONSE = LogInResponse(**_REFUSED, data=b"r=xy", is_done=True, mechanisms=("SCRAM-SHA-512",))
+BEFORE_MEMBERS: tuple[WireMessage, ...] = (LOG_IN, LOG_IN_RESPONSE)
+"""Messages of the log-in, which are said before those of members."""

@@ -12,16 +12,17 @@ import pytest
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Request
+from coordinator.protocol.messages.log_in import LogIn
 from coordinator.protocol.messages.message import ANY_REQUEST_REFUSED_WITH
 from coordinator.protocol.session import TRANSITIONS
 from coordinator.protocol.vocabulary import VOCABULARY, AssignorName
-from tests.helpers.wire_examples import MESSAGES, PARTS
+from tests.helpers.wire_examples import BEFORE_MEMBERS, MESSAGES, PARTS
 from tests.helpers.word_fields import word_fields
 
 HERE = Path(__file__).parent
 DOCUMENT = (HERE.parents[1] / "docs" / "PROTOCOL.md").read_text(encoding="utf-8")
 SENTENCES = dict(re.findall(r"^(\d+)\. (.+)$", DOCUMENT, flags=re.MULTILINE))
-KINDS = [type(value) for value in MESSAGES + PARTS]
+KINDS = [type(value) for value in MESSAGES + BEFORE_MEMBERS + PARTS]
 
 
 def quoted_sentences() -> list[str]:
@@ -77,7 +78,7 @@ def test_every_field_is_described_in_its_place(kind):
     assert rows or "It has no fields." in section
 
 
-@pytest.mark.parametrize("kind", get_args(Request), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*get_args(Request), LogIn], ids=lambda kind: kind.__name__)
 def test_a_request_is_refused_with_what_its_class_declares(kind):
     section = DOCUMENT.split(f"### {kind.__name__} (")[1].split("\n#")[0]
     (line,) = re.findall(r"^Refused with: (.+)$", section, flags=re.MULTILINE) or [""]
@@ -92,7 +93,7 @@ def test_codes_of_any_request_stand_above_the_table():
 
 
 def test_every_code_that_a_class_declares_is_a_refusal():
-    for kind in get_args(Request):
+    for kind in (*get_args(Request), LogIn):
         assert ErrorCode.NONE not in kind.refused_with | kind.parts_refused_with
 
 
@@ -147,4 +148,4 @@ def default_of(field) -> str:
         return f"`{field.default.name}`"
     if isinstance(field.default, bool):
         return str(field.default).lower()
-    return {None: "nil", (): "empty", "": '""'}.get(field.default, f"`{field.default}`")
+    return {None: "nil", (): "empty", "": '""', b"": "empty"}.get(field.default, f"`{field.default}`")

@@ -19,6 +19,7 @@ from coordinator.protocol.peer_messages.ranges import Part
 from coordinator.protocol.peer_messages.session import PEER_LIMITS, PEERS, PeerSession, Said
 from coordinator.protocol.session import Role, Session
 from tests.helpers.peer_examples import ABOUT_THE_CONNECTION, HELLO, MESSAGES, PARTS
+from tests.helpers.wire_examples import BEFORE_MEMBERS
 from tests.helpers.wire_examples import MESSAGES as MEMBERS_MESSAGES
 
 GOLDEN = dict(
@@ -61,7 +62,7 @@ def test_the_hello_frame_has_the_bytes_of_version_1() -> None:
 
 
 def test_numbers_are_unique_also_among_those_of_members() -> None:
-    tags = [type(each).__struct_config__.tag for each in (*SAID, HELLO, *MEMBERS_MESSAGES)]
+    tags = [type(each).__struct_config__.tag for each in (*SAID, HELLO, *MEMBERS_MESSAGES, *BEFORE_MEMBERS)]
     assert len(tags) == len(set(tags))
 
 

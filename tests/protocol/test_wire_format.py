@@ -10,15 +10,25 @@ from coordinator.protocol import messages, parts
 from coordinator.protocol.codec import decode_answer, decode_request, encode_message
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import VersionRange, decode_hello, encode_envelope, encode_hello
+from coordinator.protocol.log_in import decode_log_in, decode_log_in_answer
+from coordinator.protocol.messages.log_in import LogIn, LogInResponse
 from tests.helpers.sentences import says
-from tests.helpers.wire_examples import MESSAGES, PARTS, REQUESTS
+from tests.helpers.wire_examples import BEFORE_MEMBERS, PARTS, REQUESTS
+from tests.helpers.wire_examples import MESSAGES as OF_MEMBERS
 
 GOLDEN = dict(
     line.split(": ")
     for line in Path(__file__).with_name("version_1.txt").read_text(encoding="ascii").splitlines()
     if line and not line.startswith("#")
 )
-MESSAGE_CLASSES = {*get_args(messages.Request), *get_args(messages.Response), *get_args(messages.Push)}
+MESSAGE_CLASSES = {
+    *get_args(messages.Request),
+    *get_args(messages.Response),
+    *get_args(messages.Push),
+    LogIn,
+    LogInResponse,
+}
+MESSAGES = OF_MEMBERS + BEFORE_MEMBERS
 PART_CLASSES = {
     kind
     for kind in vars(parts).values()
@@ -31,6 +41,10 @@ def name_of(value):
 
 
 def decode(data, like):
+    if isinstance(like, LogIn):
+        return decode_log_in(data)
+    if isinstance(like, LogInResponse):
+        return decode_log_in_answer(data)
     if isinstance(like, REQUEST_CLASSES):
         return decode_request(data)
     return decode_answer(data)

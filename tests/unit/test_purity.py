@@ -36,9 +36,11 @@ PURE_STANDARD_LIBRARY = {
 }
 PURE_LIBRARIES = {"msgspec", "msgspec.msgpack", "msgspec.json", "msgspec.structs"}
 ALLOWED = {
-    # A checksum, a regular expression engine of linear time, addresses, words in quotes: functions of their arguments
-    # alone.
-    "core": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"google_crc32c", "ipaddress", "re2", "shlex"},
+    # A checksum, hashes, a regular expression engine of linear time, addresses, words in quotes, the exchange of SCRAM
+    # with a nonce that it is given: functions of their arguments alone.
+    "core": PURE_STANDARD_LIBRARY
+    | PURE_LIBRARIES
+    | {"base64", "binascii", "google_crc32c", "hashlib", "hmac", "ipaddress", "re2", "scramp", "shlex"},
     "protocol": PURE_STANDARD_LIBRARY | PURE_LIBRARIES,
     "member": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"spark_kcoord.member"},  # of which `refusals`, read below
 }

@@ -12,7 +12,7 @@ import typer
 
 from coordinator.cli.parts.notes import Notes
 from coordinator.client.refusals import refusal_of
-from coordinator.client.request import RequestError, RequestTimeoutError
+from coordinator.client.request import LogInFailedError, RequestError, RequestTimeoutError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Response
 
@@ -49,6 +49,10 @@ EXIT_OF_REFUSAL: Final = {
     ErrorCode.ELECTION_NOT_NEEDED: ExitCode.REFUSED_BY_STATE,
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: ExitCode.REFUSED_BY_STATE,
     ErrorCode.REQUEST_TIMED_OUT: ExitCode.TIMEOUT,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: ExitCode.UNAUTHORISED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ExitCode.UNAUTHORISED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ExitCode.UNAUTHORISED,
+    ErrorCode.SASL_AUTHENTICATION_FAILED: ExitCode.UNAUTHORISED,
 }
 """Exit codes of the refusals that are not simply errors."""
 
@@ -58,6 +62,9 @@ def tool_errors_as_text() -> Iterator[None]:
     """Show a `RequestError` as its text on standard error and exit with its code."""
     try:
         yield
+    except LogInFailedError as error:
+        notes.print(f"error: {error}")
+        raise typer.Exit(ExitCode.UNAUTHORISED) from error
     except RequestError as error:
         notes.print(f"error: {error}; --coordinator or KCOORD_COORDINATOR names another")
         raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.ERROR) from error

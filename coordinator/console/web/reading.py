@@ -168,6 +168,10 @@ class Reader:
             "kcoord.ssl.key.location": security.key_location,
             "kcoord.ssl.key.password": security.key_password,
             "kcoord.ssl.endpoint.identification.algorithm": "https" if security.checks_host else "none",
+            "kcoord.sasl.mechanism": security.mechanism,
+            "kcoord.sasl.username": security.username,
+            "kcoord.sasl.password": HIDDEN if security.password else "",
+            "kcoord.auth.token": HIDDEN if security.token else "",
         }
         own = [
             (

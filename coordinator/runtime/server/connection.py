@@ -7,9 +7,10 @@ the server's. A peer that breaks a rule is disconnected with one log line and no
 import asyncio
 import contextlib
 import socket
+import time
 from typing import TYPE_CHECKING, cast
 
-from coordinator.core.security.principal import ANONYMOUS, principal_of_subject
+from coordinator.core.security.principal import ANONYMOUS, Principal, principal_of_subject
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.session import (
     HelloReceived,
@@ -19,6 +20,7 @@ from coordinator.protocol.session import (
     UnknownRequestReceived,
 )
 from coordinator.runtime.security.tls_end import Shown
+from coordinator.runtime.server.gate import Gate
 
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
@@ -27,7 +29,21 @@ if TYPE_CHECKING:
 class Connection(asyncio.Protocol):
     """One peer: bytes to its session, what the session says to the server's listener."""
 
-    __slots__ = ("_held", "_queued", "_server", "_transport", "_why", "gone", "host", "id", "principal", "session")
+    __slots__ = (
+        "_ends",
+        "_gate",
+        "_held",
+        "_is_at_gate",
+        "_queued",
+        "_server",
+        "_transport",
+        "_why",
+        "gone",
+        "host",
+        "id",
+        "principal",
+        "session",
+    )
 
     def __init__(self, server: "Server") -> None:
         self.id = 0
@@ -40,6 +56,9 @@ class Connection(asyncio.Protocol):
         self._queued: list[bytes] = []
         self._held = b""
         self._why = ""
+        self._is_at_gate = server.log_ins is not None
+        self._gate: Gate | None = None
+        self._ends: asyncio.TimerHandle | None = None
 
     # ---- asyncio ----------------------------------------------------------------------------------------------------
 
@@ -68,7 +87,7 @@ class Connection(asyncio.Protocol):
         principal = principal_of_subject(subject, self._server.subject_rules)
         if principal is None:
             why = f"its certificate's subject {subject!r} is of no principal by authentication.certificate_rules"
-            self._refuse_to_log_in(why)
+            self.refuse_log_in(why)
             return
         self.principal = principal
 
@@ -80,12 +99,12 @@ class Connection(asyncio.Protocol):
             self.session.close()
         self._server.await_close(self)
 
-    def _refuse_to_log_in(self, why: str) -> None:
-        self._server.log.warning("log-in-refused", why=why, host=self.host)
-        self.close(why)
-
     def data_received(self, data: bytes) -> None:
         """Hand what the peer said to the server's listener, then write what came of it; or keep it while it is held."""
+        if self._is_at_gate:
+            data = self._heard_at_gate(data)
+            if not data:
+                return
         server = self._server
         session = self.session
         if server.held.is_any and server.held.holds(self, len(data) + session.buffered_bytes):
@@ -145,8 +164,60 @@ class Connection(asyncio.Protocol):
         if not self.session.is_closed:
             self.session.close()
         self._queued.clear()
+        if self._ends is not None:
+            self._ends.cancel()
         self.gone.set()
         self._server.forget(self, self._why)
+
+    # ---- log-in -----------------------------------------------------------------------------------------------------
+
+    def _heard_at_gate(self, data: bytes) -> bytes:
+        """Hand what came to the gate; return what the session of members is to hear."""
+        log_ins = self._server.log_ins
+        assert log_ins is not None
+        try:
+            if self._gate is None:
+                self._gate = Gate(self, log_ins, self._server.session_limits)
+            passed = self._gate.take(data)
+        except RemoteProtocolError as error:
+            self._refuse(str(error))
+            return b""
+        if passed:
+            self._is_at_gate, self._gate = False, None
+        return passed
+
+    def say(self, data: bytes) -> None:
+        """Write bytes now, after what was queued."""
+        self.queue(data)
+        self._server.flush()
+
+    def let_in(self, principal: Principal, ends_at_s: float | None) -> None:
+        """Begin anew as somebody who has logged in, until that ends."""
+        self._is_at_gate, self._gate = False, None
+        self.principal = principal
+        self.session = Session(Role.COORDINATOR, self._server.session_limits)
+        self.say(self.session.send_hello())
+        if ends_at_s is not None:
+            in_s = max(0.0, ends_at_s - time.time())
+            self._ends = asyncio.get_running_loop().call_later(in_s, self._log_in_ended)
+
+    def _log_in_ended(self) -> None:
+        self._server.log.info("log-in-ended", why=f"the token of {self.principal} has expired", host=self.host)
+        self.close("the token that it logged in with has expired")
+
+    def refuse_log_in(self, why: str, answer: bytes = b"") -> None:
+        """Say in the node's log why, and close; with an answer after the delay, until which nothing more is read."""
+        self._server.log.warning("log-in-refused", why=why, host=self.host)
+        if not answer or self._server.log_ins is None:
+            self.close(why)
+            return
+        self.stop_reading()
+        delay_s = self._server.log_ins.settings.refusal_delay_ms / 1000
+        self._ends = asyncio.get_running_loop().call_later(delay_s, self._answer_and_close, answer, why)
+
+    def _answer_and_close(self, answer: bytes, why: str) -> None:
+        self.say(answer)
+        self.close(why)
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -196,7 +267,8 @@ class Connection(asyncio.Protocol):
 
     def hello_overdue(self) -> None:
         """Disconnect a peer that says nothing."""
-        self._drop(f"no hello came within {self._server.settings.hello_timeout_ms} ms", "stranger")
+        missing = "no hello came" if self._gate is None else self._gate.why_overdue
+        self._drop(f"{missing} within {self._server.settings.hello_timeout_ms} ms", "stranger")
 
     def frame_overdue(self) -> None:
         """Disconnect a peer that stopped in the middle of a frame."""

@@ -23,6 +23,7 @@ from coordinator.protocol.messages import Push, Request, Response
 from coordinator.protocol.session import SessionLimits
 from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.runtime.clock import Clock
+from coordinator.runtime.security.log_ins import LogIns
 from coordinator.runtime.security.reread import Reread
 from coordinator.runtime.security.tls_end import TlsEnd
 from coordinator.runtime.server.connection import Connection
@@ -66,6 +67,7 @@ class Server:
         open_logs: int = 0,
         tls: Reread[ssl.SSLContext] | None = None,
         subject_rules: Sequence[SubjectRule] = (DEFAULT_RULE,),
+        log_ins: LogIns | None = None,
     ) -> None:
         self.settings = settings
         self._reserved_files = RESERVED_FILES + open_logs
@@ -74,6 +76,7 @@ class Server:
         self.log = log
         self._tls = tls
         self.subject_rules = tuple(subject_rules)
+        self.log_ins = log_ins
         self._server: asyncio.Server | None = None
         self.session_limits = SessionLimits(
             hello_bytes=settings.hello_bytes,

@@ -131,6 +131,8 @@ class ConnectionLost:
 
     connection_id: int
     why: str
+    is_refused: bool = False
+    """True where it could not be opened because the coordinator refused the log-in."""
 
 
 @dataclass(frozen=True, slots=True)

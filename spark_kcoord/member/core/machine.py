@@ -243,7 +243,9 @@ class Member:
     # ---- connection -------------------------------------------------------------------------------------------------
 
     def _on_connection(self, event: Connected | BytesReceived | ConnectionLost) -> None:
-        if isinstance(event, ConnectionLost):
+        if isinstance(event, ConnectionLost) and event.is_refused and self._entry.joined is None:
+            self._fail_for_good(refusals.log_in_refused(self.settings, event.why))
+        elif isinstance(event, ConnectionLost):
             self._lose(event.why, is_elsewhere_better=True, is_gone=True)
         elif isinstance(event, BytesReceived) and self._link.conversation is not None:
             self._on_bytes(event.data, self._link.conversation)

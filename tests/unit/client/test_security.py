@@ -13,6 +13,7 @@ from coordinator.client.security import (
     SECURITY_SETTINGS,
     ClientSecurity,
     Coordinators,
+    Secret,
     SecurityError,
     security_of,
     security_of_options,
@@ -60,6 +61,17 @@ def test_a_name_counts_before_the_environment_and_a_file_holds_a_secret(tmp_path
         ({"kcoord.ssl.key.password": CANARY, "kcoord.ssl.key.password.file": "f"}, "both given"),
         ({"kcoord.ssl.key.password.file": "/nowhere"}, "'kcoord.ssl.key.password.file' is /nowhere"),
         ({"kcoord.security.protocol": "SSL", "kcoord.ssl.key.location": "k"}, "'kcoord.ssl.certificate.location'"),
+        ({"kcoord.sasl.password": CANARY}, "is PLAINTEXT, which logs nobody in: set that to SASL_SSL"),
+        ({"kcoord.security.protocol": "SSL", "kcoord.auth.token": CANARY}, "is SSL, which logs nobody in"),
+        ({"kcoord.security.protocol": "SASL_SSL"}, "'kcoord.sasl.username' is not given"),
+        ({"kcoord.security.protocol": "SASL_SSL", "kcoord.sasl.username": "a"}, "'kcoord.sasl.password' is not given"),
+        (
+            {"kcoord.security.protocol": "SASL_SSL", "kcoord.sasl.mechanism": "OAUTHBEARER"},
+            "'kcoord.auth.token' is not given",
+        ),
+        ({"kcoord.security.protocol": "SASL_SSL", "kcoord.sasl.mechanism": CANARY}, "is not one of SCRAM-SHA-256"),
+        ({"kcoord.auth.token": CANARY, "kcoord.auth.token.file": "f"}, "both given"),
+        ({"kcoord.security.protocol": "SASL_SSL", "kcoord.auth.token.file": "/nowhere"}, "cannot be read"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name_and_shows_no_value_of_a_secret(
@@ -69,6 +81,41 @@ def test_what_cannot_be_used_is_refused_by_name_and_shows_no_value_of_a_secret(
         security_of_options(given, {})
     assert expected in str(raised.value)
     assert CANARY not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "mechanism"),
+    [
+        ({"kcoord.sasl.username": "alice", "kcoord.sasl.password": CANARY}, "SCRAM-SHA-512"),
+        (
+            {"kcoord.sasl.username": "a", "kcoord.sasl.password": CANARY, "kcoord.sasl.mechanism": "scram-sha-256"},
+            "SCRAM-SHA-256",
+        ),
+        ({"kcoord.auth.token": CANARY}, "OAUTHBEARER"),
+    ],
+)
+def test_a_client_logs_in_by_what_it_has_to_show(more: Mapping[str, str], mechanism: str) -> None:
+    for given, environment in (
+        ({"kcoord.security.protocol": "SASL_SSL"} | more, {}),
+        ({}, {"KCOORD_SECURITY_PROTOCOL": "SASL_SSL"} | {key.replace(".", "_").upper(): more[key] for key in more}),
+    ):
+        security = security_of_options(given, environment)
+        assert (security.is_tls, security.is_log_in, security.mechanism) == (True, True, mechanism)
+        assert (security.token or security.password).read() == CANARY
+        assert CANARY not in repr(security)
+
+
+def test_a_secret_of_a_log_in_is_read_from_its_file_each_time_it_is_wanted(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    for given, environment in (
+        ({"kcoord.auth.token.file": str(file)}, {}),
+        ({}, {"KCOORD_AUTH_TOKEN_FILE": str(file)}),
+    ):
+        security = security_of_options({"kcoord.security.protocol": "SASL_PLAINTEXT"} | given, environment)
+        file.write_text("second\n")
+        assert security.token.read() == "second"
+        assert "second" not in repr(security)
 
 
 def test_files_of_tls_that_cannot_be_used_are_named(tmp_path: Path) -> None:
@@ -107,7 +154,7 @@ def test_a_wrong_password_of_a_key_is_an_error_that_does_not_show_it(tmp_path: P
 
 
 def test_secrets_are_in_no_representation_and_travel_nowhere() -> None:
-    security = ClientSecurity("SSL", key_password=CANARY)
+    security = ClientSecurity("SSL", key_password=CANARY, password=Secret(CANARY), token=Secret(CANARY))
     coordinators = Coordinators(AT, security)
     assert CANARY not in f"{security!r} {coordinators!r} {coordinators}"
     assert coordinators == AT

@@ -16,7 +16,7 @@ class State(Enum):
     """Nobody has asked it to join. A JoinCall leads to CONNECTING; other calls are refused; it wants no connection."""
     CONNECTING = "connecting"
     """A connection has been asked for. Connected leads to GREETING; failure or 3 s of silence to WAITING, and the next
-    node is tried. Calls wait."""
+    node is tried; a refused log-in to FAILED unless it has been a member. Calls wait."""
     GREETING = "greeting"
     """Our hello is out. Theirs leads to FINDING; a broken rule, a lost connection or 3 s of silence to WAITING, and the
     next node is tried. Calls wait."""

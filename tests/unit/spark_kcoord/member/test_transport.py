@@ -10,7 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.client.security import ClientSecurity
+from coordinator.client.security import ClientSecurity, Secret
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.log_in import LogInAsked, LogInSession
+from coordinator.protocol.messages.log_in import LogInResponse
+from coordinator.protocol.session import Role
 from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 from spark_kcoord.member.transport import MAX_UNSENT_BYTES, NetworkEvent, Transport
 from tests.helpers.certificates import Authority
@@ -172,6 +176,65 @@ def test_with_tls_a_node_that_is_not_trusted_is_a_lost_connection_with_the_reaso
         (lost,) = events_of(transport, ConnectionLost)
         assert isinstance(lost, ConnectionLost)
         assert "the certificate of the other end is refused" in lost.why
+    finally:
+        transport.close()
+        serving.join()
+
+
+def by_token(protocol: str, authority: Authority | None = None) -> ClientSecurity:
+    trusted = "" if authority is None else str(authority.trusted)
+    return ClientSecurity(protocol, ca_location=trusted, mechanism="OAUTHBEARER", token=Secret("abc"))
+
+
+def answer_one_log_in(peer: socket.socket, response: LogInResponse, behind: bytes = b"") -> None:
+    """Answer as a coordinator does, with what is said behind in the same piece."""
+    session = LogInSession(Role.COORDINATOR)
+    peer.sendall(session.greet())
+    while True:
+        for heard in session.receive(peer.recv(65536)):
+            if isinstance(heard, LogInAsked):
+                peer.sendall(session.answer(heard.correlation_id, response) + behind)
+                return
+
+
+def test_what_comes_decrypted_with_the_end_of_a_log_in_is_not_forgotten(
+    listener: socket.socket, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+
+    def serve() -> None:
+        plain, _ = listener.accept()
+        with context.wrap_socket(plain, server_side=True) as peer:
+            answer_one_log_in(peer, LogInResponse(is_done=True), b"the next hello")
+            peer.recv(100)
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    transport = Transport(by_token("SASL_SSL", authority))
+    try:
+        transport.connect(1, *listener.getsockname())
+        assert events_of(transport, BytesReceived) == [Connected(1), BytesReceived(1, b"the next hello")]
+    finally:
+        transport.close()
+        serving.join()
+
+
+def test_a_refused_log_in_is_told_apart_from_a_coordinator_that_is_away(listener: socket.socket) -> None:
+    def serve() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            answer_one_log_in(peer, LogInResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, "the token is refused"))
+
+    serving = threading.Thread(target=serve)
+    serving.start()
+    transport = Transport(by_token("SASL_PLAINTEXT"))
+    try:
+        transport.connect(1, *listener.getsockname())
+        lost = events_of(transport, ConnectionLost)
+        assert lost == [ConnectionLost(1, "refused the log-in: the token is refused", is_refused=True)]
     finally:
         transport.close()
         serving.join()

@@ -355,6 +355,22 @@ def test_refusal_that_may_pass_is_tried_again_and_named_when_time_is_over() -> N
     assert "Kafka at k:1 is away (COORDINATOR_NOT_AVAILABLE)" in pair.errors[call]
 
 
+def test_log_in_that_is_refused_fails_the_first_join_at_once_and_later_counts_as_a_coordinator_that_is_away() -> None:
+    def refused(pair: MemberPair) -> ConnectionLost:
+        return ConnectionLost(pair.connects[-1].connection_id, "refused the log-in: no", is_refused=True)
+
+    pair = MemberPair()
+    call = pair.join()
+    pair.step(refused(pair))
+    assert "did not let a member of group 'g' log in: it refused the log-in: no" in pair.errors[call]
+    assert pair.member.state is State.FAILED
+    pair = MemberPair().joined()
+    pair.lose()
+    pair.pass_ms(100)
+    pair.step(refused(pair))
+    assert pair.member.state is State.WAITING
+
+
 def test_final_refusal_fails_the_join_and_every_later_call() -> None:
     pair = in_state(State.FAILED)
     late = pair.advance()

@@ -1,0 +1,1 @@
+"""The verbs about who may log in to a node, and what somebody may do there."""

@@ -1,0 +1,266 @@
+"""Log-ins on the members' port: good ones act for their principal, each bad one ends soon, with a line in the log."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from coordinator.client.connection import Connection, NodeError
+from coordinator.client.security import ClientSecurity, Secret
+from coordinator.config import ServerSettings, TlsSettings, load_settings
+from coordinator.core.security.principal import ANONYMOUS, Principal, parse_subject_rules
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import ErrorResponse, ListGroups, ListGroupsResponse
+from coordinator.protocol.session import Role, Session
+from coordinator.runtime.security.log_ins import LogIns
+from coordinator.runtime.security.tls import tls_of_members
+from coordinator.runtime.security.users_store import add_password, add_token, remove_user
+from coordinator.runtime.server.port import Server
+from tests.helpers.certificates import Authority
+from tests.helpers.event_loops import run
+from tests.helpers.loopback import RememberedLog, until
+from tests.unit.runtime.server.test_server import HandClock, Listener
+
+pytestmark = pytest.mark.usefixtures("each_event_loop")
+
+PATIENCE_S = 20.0
+PASSWORD = "c4n4ry-p4ssw0rd"
+ANSWER = ListGroupsResponse()
+
+
+class Scene:
+    """A server where clients log in, in whose loop the test plays; clients are blocking, on threads."""
+
+    def __init__(self, users: Path, tls: TlsSettings | None, **settings: object) -> None:
+        given = {"mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER", "users_file": str(users)} | settings
+        flags = {f"authentication.{name}": value for name, value in given.items()}
+        self.log = RememberedLog()
+        self.log_ins = LogIns(load_settings(None, flags).authentication, self.log.logger)
+        self.listener = Listener()
+        self.clock = HandClock()
+        self.server = Server(
+            ServerSettings(max_connections=100),
+            self.listener,
+            self.clock,
+            self.log.logger,
+            tls=None if tls is None else tls_of_members(tls, self.log.logger),
+            subject_rules=parse_subject_rules("RULE:^CN=([^,]+),.*$/$1/,DEFAULT"),
+            log_ins=self.log_ins,
+        )
+        self.address = ("", 0)
+        self.listener.on_request = lambda connection, correlation, _request: self.server.send_response(
+            connection, correlation, ANSWER
+        )
+
+    async def ask(self, security: ClientSecurity) -> object:
+        """Ask as a client does; return the answer, or the text of the error."""
+
+        def ask() -> object:
+            try:
+                with Connection(("127.0.0.1", self.address[1]), PATIENCE_S, security) as connection:
+                    return connection.ask(ListGroups(), PATIENCE_S)
+            except NodeError as error:
+                return str(error)
+
+        return await asyncio.to_thread(ask)
+
+    @property
+    def refused(self) -> list[str]:
+        """Return why log-ins were refused, as the node's log has it."""
+        return [line["why"] for line in self.log.of("log-in-refused")]
+
+
+@contextlib.asynccontextmanager
+async def scene(users: Path, tls: TlsSettings | None, **settings: object) -> AsyncIterator[Scene]:
+    made = Scene(users, tls, **settings)
+    made.address = await made.server.bind("127.0.0.1", 0)
+    await made.server.accept()
+    try:
+        yield made
+    finally:
+        await made.server.close("the test is over")
+
+
+def play(
+    act: Callable[[Scene], Awaitable[None]], users: Path, tls: TlsSettings | None = None, **settings: object
+) -> Scene:
+    async def whole() -> Scene:
+        async with scene(users, tls, **settings) as made:
+            await asyncio.wait_for(act(made), 60)
+        return made
+
+    return run(whole())
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    path = tmp_path / "users"
+    add_password(path, "alice", PASSWORD, ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
+    return path
+
+
+def by_password(name: str = "alice", password: str = PASSWORD, mechanism: str = "SCRAM-SHA-512") -> ClientSecurity:
+    return ClientSecurity("SASL_PLAINTEXT", mechanism=mechanism, username=name, password=Secret(password))
+
+
+def by_token(token: str) -> ClientSecurity:
+    return ClientSecurity("SASL_PLAINTEXT", mechanism="OAUTHBEARER", token=Secret(token))
+
+
+def test_a_client_that_logs_in_acts_for_its_user(users: Path) -> None:
+    token = add_token(users, "ci")
+
+    async def act(on: Scene) -> None:
+        for security in (by_password(), by_password(mechanism="SCRAM-SHA-256"), by_token(token)):
+            assert await on.ask(security) == ANSWER
+        assert list(on.listener.principals.values()) == [Principal("alice"), Principal("alice"), Principal("ci")]
+        assert on.log.lines == []
+
+    play(act, users)
+
+
+def test_each_log_in_that_fails_is_a_line_here_and_a_reason_there_that_tells_no_secret(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        began_s = time.monotonic()
+        told = [
+            await on.ask(by_password(password="wrong")),
+            await on.ask(by_password(name="mallory")),
+            await on.ask(by_token(PASSWORD)),
+            await on.ask(ClientSecurity()),
+        ]
+        took_s = time.monotonic() - began_s
+        assert told[0] == told[1] == "refused the log-in: user name and password do not fit"
+        assert told[2] == "refused the log-in: the token is refused: it is nobody's"
+        answer = told[3]
+        assert isinstance(answer, ErrorResponse)
+        assert answer.error is ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert on.refused == [
+            "the password of user 'alice' is another one",
+            "'mallory' is no user with SCRAM-SHA-512 in authentication.users_file",
+            "its token is refused: it is nobody's",
+            "it asked for something before it had logged in",
+        ]
+        assert {line["host"] for line in on.log.lines} == {"127.0.0.1"}
+        assert on.listener.told == []
+        assert took_s >= 4 * 0.1
+        assert PASSWORD not in f"{told} {on.log.lines}"
+        await until(lambda: on.server.connections == 0)
+
+    play(act, users)
+
+
+def test_a_user_that_is_added_or_taken_off_counts_from_the_next_connection_on(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        assert on.log_ins.users is not None
+        add_password(users, "bob", PASSWORD, ("SCRAM-SHA-512",), 4096)
+        remove_user(users, "alice")
+        assert on.log_ins.users.look()
+        assert await on.ask(by_password("bob")) == ANSWER
+        assert await on.ask(by_password("alice")) == "refused the log-in: user name and password do not fit"
+        users.write_text("bob nonsense\n")
+        assert not on.log_ins.users.look(in_any_case=True)
+        assert await on.ask(by_password("bob")) == ANSWER
+        (refused,) = on.log.of("file-refused")
+        assert f"{users}: line 1: " in refused["why"]
+
+    play(act, users)
+
+
+def test_whoever_does_not_log_in_in_time_is_cut_off(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        silent = await asyncio.open_connection(*on.address)
+        greeted = await asyncio.open_connection(*on.address)
+        greeted[1].write(Session(Role.MEMBER).send_hello())
+        await until(lambda: on.server.connections == 2)
+        await greeted[0].readexactly(12)
+        await until(lambda: any(each._gate is not None for each in on.server._live))
+        on.clock.now_ms += 10_000
+        on.server.check_deadlines(on.clock.now_ms)
+        await until(lambda: on.server.connections == 0)
+        assert sorted(line["why"] for line in on.log.of("stranger")) == [
+            "it did not log in within 10000 ms",
+            "no hello came within 10000 ms",
+        ]
+        for _, writer in (silent, greeted):
+            writer.close()
+
+    play(act, users)
+
+
+def test_a_long_frame_of_a_stranger_is_refused_before_it_has_come(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        reader, writer = await asyncio.open_connection(*on.address)
+        writer.write(Session(Role.MEMBER).send_hello() + (16 * 1024 + 1).to_bytes(4))
+        assert await asyncio.wait_for(reader.read(), PATIENCE_S) != b""
+        writer.close()
+        await until(lambda: on.server.connections == 0)
+        (line,) = on.log.of("stranger")
+        assert "over the limit of 16384" in line["why"]
+
+    play(act, users)
+
+
+def test_a_connection_ends_with_the_token_that_it_logged_in_with(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        connection = None
+
+        def stay() -> Connection:
+            held = Connection(("127.0.0.1", on.address[1]), PATIENCE_S, by_password())
+            assert held.ask(ListGroups(), PATIENCE_S) == ANSWER
+            return held
+
+        connection = await asyncio.to_thread(stay)
+        (live,) = on.server._live
+        live.let_in(Principal("alice"), time.time() + 0.05)
+        await until(lambda: on.server.connections == 0)
+        assert on.listener.closed_whys() == ["the token that it logged in with has expired"]
+        (ended,) = on.log.of("log-in-ended")
+        assert "User:alice" in ended["why"]
+        connection.__exit__()
+
+    play(act, users)
+
+
+def test_tls_and_log_ins_go_together_and_a_log_in_counts_before_a_certificate(users: Path, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    node, bob = authority.pair(), authority.pair("bob", "bob.example", common_name="bob")
+    tls = TlsSettings(
+        certificate=str(node.certificate),
+        key=str(node.key),
+        trusted_certificates=str(authority.trusted),
+        client_auth="requested",
+    )
+    trusting = {"ca_location": str(authority.trusted)}
+    shown = trusting | {"certificate_location": str(bob.certificate), "key_location": str(bob.key)}
+    alice = {"mechanism": "SCRAM-SHA-256", "username": "alice", "password": Secret(PASSWORD)}
+
+    async def act(on: Scene) -> None:
+        assert await on.ask(ClientSecurity("SASL_SSL", **trusting, **alice)) == ANSWER  # type: ignore[arg-type]
+        assert await on.ask(ClientSecurity("SASL_SSL", **shown, **alice)) == ANSWER  # type: ignore[arg-type]
+        assert await on.ask(ClientSecurity("SSL", **shown)) == ANSWER
+        assert isinstance(await on.ask(ClientSecurity("SSL", **trusting)), ErrorResponse)
+        assert "one end speaks TLS" in str(await on.ask(by_password()))
+        assert list(on.listener.principals.values()) == [Principal("alice"), Principal("alice"), Principal("bob")]
+
+    play(act, users, tls)
+
+
+def test_whoever_does_not_log_in_may_be_let_in_as_nobody(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        assert await on.ask(ClientSecurity()) == ANSWER
+        assert await on.ask(by_password()) == ANSWER
+        assert list(on.listener.principals.values()) == [ANONYMOUS, Principal("alice")]
+        assert "do not fit" in str(await on.ask(by_password(password="wrong")))
+
+    play(act, users, allow_anonymous="true")
+
+
+def test_a_node_that_logs_nobody_in_is_said_to(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        on.server.log_ins = None
+        assert "logs nobody in" in str(await on.ask(by_password()))
+
+    play(act, users)
