@@ -43,7 +43,6 @@ def _say_version(*, is_asked: bool) -> None:
 
 @app.callback()
 def kcoord(
-    context: typer.Context,
     command_config: CommandConfig = None,
     *,
     version: Annotated[
@@ -53,7 +52,7 @@ def kcoord(
 ) -> None:
     """Consumer groups for Spark: the coordinator and its tools."""
     del version  # its callback has said it
-    take_command_config(context, command_config)
+    take_command_config(command_config)
 
 
 def main() -> None:

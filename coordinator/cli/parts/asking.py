@@ -1,10 +1,10 @@
 """The arguments that the verbs about groups share, and a request to the coordinator with its errors as text."""
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
-import click
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
@@ -59,7 +59,8 @@ Timeout = Annotated[
     ),
 ]
 
-_CONTEXT_KEY: Final = "kcoord.command-config"
+_command_config: Final[ContextVar[Path | None]] = ContextVar("command-config", default=None)
+"""The file that `--command-config` names. It is a variable of ours: Typer's contexts are not those of click."""
 
 CommandConfig = Annotated[
     Path | None,
@@ -76,15 +77,14 @@ _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
 
-def take_command_config(context: typer.Context, path: Path | None) -> None:
+def take_command_config(path: Path | None) -> None:
     """Keep the file that was named for the verb that follows."""
-    context.meta[_CONTEXT_KEY] = path
+    _command_config.set(path)
 
 
 def coordinators_of(text: str) -> Coordinators:
     """Return the coordinators at these addresses, with TLS where that is said; ends the program with a usage error."""
-    context = click.get_current_context(silent=True)
-    path = None if context is None else context.meta.get(_CONTEXT_KEY)
+    path = _command_config.get()
     try:
         given = {} if path is None else read_command_config(path)
         return Coordinators(parse_addresses(text), security_of_options(given))
