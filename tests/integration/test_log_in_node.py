@@ -1,0 +1,219 @@
+"""A real node where clients log in over TLS: who is let in, what each may do, and how a bad log-in ends."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from jwt.algorithms import ECAlgorithm
+
+from coordinator.client.request import LogInFailedError, ask
+from coordinator.client.security import Coordinators, security_of_options
+from coordinator.protocol.messages import ListGroups, ListGroupsResponse
+from coordinator.protocol.text.addresses import parse_addresses
+from coordinator.runtime.security.users_store import add_password, add_token
+from kcoord import Consumer
+from spark_kcoord.errors import KcoordError
+from tests.helpers.certificates import Authority
+from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.node_process import NodeProcess, running_node
+from tests.helpers.polled import polled
+from tests.helpers.processes import eventually
+
+if TYPE_CHECKING:
+    from coordinator.local.kafka.broker import LocalKafka
+
+pytestmark = pytest.mark.kafka
+
+PASSWORD = "c4n4ry-p4ssw0rd"
+ISSUER, AUDIENCE = "https://issuer.example", "kcoord"
+KEY, OTHER_KEY = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+PATIENCE_S = 60
+
+
+def signed(key: Any = KEY, **more: object) -> str:
+    claims = {"iss": ISSUER, "aud": AUDIENCE, "sub": "robot", "exp": int(time.time()) + 600} | more
+    return jwt.encode(claims, key, "ES256", headers={"kid": "one"})
+
+
+@dataclass
+class Secured:
+    """A node where clients log in, and what they need to."""
+
+    node: NodeProcess
+    address: str
+    trusting: dict[str, str]
+    folder: Path
+    token: str
+
+    def by_password(self, name: str = "alice", password: str = PASSWORD) -> dict[str, str]:
+        return self.trusting | {"kcoord.sasl.username": name, "kcoord.sasl.password": password}
+
+    def by_token(self, token: str) -> dict[str, str]:
+        return self.trusting | {"kcoord.auth.token": token}
+
+    def ask(self, options: dict[str, str]) -> object:
+        coordinators = Coordinators(parse_addresses(self.address), security_of_options(options, {}))
+        return ask(coordinators, ListGroups(), PATIENCE_S)
+
+    def kcoord(self, options: dict[str, str], *words: str) -> "subprocess.CompletedProcess[str]":
+        """Run the command line as whoever logs in so."""
+        config = self.folder / "client.properties"
+        config.touch(mode=0o600)
+        config.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
+        command = [sys.executable, "-m", "coordinator", "--command-config", str(config), *words]
+        command += ["--coordinator", self.address]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+
+
+@contextmanager
+def secured(folder: Path, kafka: str, rules: str) -> Iterator[Secured]:
+    authority = Authority(folder)
+    pair = authority.pair()
+    users, jwks, rules_file = folder / "users", folder / "jwks.json", folder / "rules"
+    for name in ("alice", "mallory"):
+        add_password(users, name, PASSWORD, ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
+    token = add_token(users, "ci")
+    key = ECAlgorithm.to_jwk(KEY.public_key(), as_dict=True)
+    jwks.write_text(json.dumps({"keys": [key | {"kid": "one"}]}))
+    rules_file.write_text(rules)
+    settings = [
+        f"tls.certificate={pair.certificate}",
+        f"tls.key={pair.key}",
+        "authentication.mechanisms=SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        f"authentication.users_file={users}",
+        f"authentication.jwks_file={jwks}",
+        f"authentication.token_issuer={ISSUER}",
+        f"authentication.token_audience={AUDIENCE}",
+        f"authorization.rules_file={rules_file}",
+    ]
+    trusting = {"kcoord.security.protocol": "SASL_SSL", "kcoord.ssl.ca.location": str(authority.trusted)}
+    with running_node(folder / "node", *settings, kafka=kafka) as node:
+        yield Secured(node, node.wait_until_it_serves(), trusting, folder, token)
+
+
+def consumer(of: Secured, options: dict[str, str], **more: Any) -> Consumer:
+    return Consumer(
+        coordinators=of.address,
+        group_id="team",
+        auto_offset_reset="earliest",
+        coordinator_security=options,
+        **more,
+    )
+
+
+def test_clients_log_in_by_password_and_token_and_have_the_rights_of_who_they_are(
+    kafka: "LocalKafka", topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 20)
+    rules = (
+        f"allow User:alice read group literal team\nallow User:alice read topic literal {name}\n"
+        f"allow User:ci read group literal team\nallow User:ci describe topic literal {name}\n"
+        "allow User:robot describe group literal team\n"
+    )
+    with secured(tmp_path, kafka.bootstrap_servers, rules) as on:
+        with consumer(on, on.by_password(), group_instance_id="one") as alices:
+            alices.subscribe([name])
+            read: list[int] = []
+            assert eventually(lambda: read.extend(int(row.value) for row in polled(alices, 100)) or len(read) == 20, 30)
+            alices.commit()
+
+            token_file = tmp_path / "token"
+            token_file.write_text(signed() + "\n")
+            by_file = on.trusting | {"kcoord.auth.token.file": str(token_file)}
+            described = on.kcoord(by_file, "group", "describe", "team")
+            assert (described.returncode, name in described.stdout) == (0, True), described.stderr
+            denied = on.kcoord(by_file, "group", "pause", "team", "--execute")
+            assert (denied.returncode, "GROUP_AUTHORIZATION_FAILED" in denied.stderr) == (5, True), denied.stderr
+
+            # The token of another may read in the group, and not take alice's place in it.
+            with consumer(on, on.by_token(on.token), group_instance_id="one") as others:
+                others.subscribe([name])
+                with pytest.raises(KcoordError, match="GROUP_AUTHORIZATION_FAILED"):
+                    others.poll(20_000)
+        assert on.node.stop() == 0
+        assert PASSWORD not in on.node.said
+        assert on.token not in on.node.said
+
+
+def test_each_bad_log_in_is_refused_within_a_second_with_the_reason_in_the_log(tmp_path: Path) -> None:
+    with secured(tmp_path, "127.0.0.1:1", "allow User:robot describe group prefix x\n") as on:
+        assert on.ask(on.by_token(signed())) == ListGroupsResponse()
+        not_fit = "user name and password do not fit"
+        bad = [
+            (on.by_password(password="wrong"), not_fit, "the password of user 'alice' is another one"),
+            (on.by_password("bob"), not_fit, "'bob' is no user with SCRAM-SHA-512"),
+            (on.by_token(signed(exp=1_000_000_000)), "it has expired", "it has expired"),
+            (on.by_token(signed(aud="others")), "it is for another audience", "it is for another audience"),
+            (on.by_token(signed(OTHER_KEY)), "its signature is not good", "its signature is not good"),
+            (on.by_token(on.token + "x"), "it is nobody's", "it is nobody's"),
+        ]
+        for options, told, logged in bad:
+            began_s = time.monotonic()
+            with pytest.raises(LogInFailedError) as refused:
+                on.ask(options)
+            took_s = time.monotonic() - began_s
+            assert told in str(refused.value)
+            assert took_s >= 0.1
+            assert not [secret for secret in options.values() if len(secret) > 8 and secret in str(refused.value)]
+            on.node.wait_until_it_says(logged)
+            assert took_s < 1.0 or took_s < 20 * quick_s(on), f"{took_s} s"
+        began_s = time.monotonic()
+        with consumer(on, on.by_password(password="wrong")) as refused_one:
+            refused_one.subscribe(["nothing"])
+            with pytest.raises(KcoordError, match=not_fit):
+                refused_one.poll(PATIENCE_S * 1000)
+        assert time.monotonic() - began_s < PATIENCE_S / 2
+        assert on.node.said.count("log-in-refused") == len(bad) + 1
+        assert PASSWORD not in on.node.said
+
+
+def quick_s(on: Secured) -> float:
+    """Return how long a good log-in takes on this machine now."""
+    began_s = time.monotonic()
+    on.ask(on.by_token(signed()))
+    return time.monotonic() - began_s
+
+
+def test_a_connection_ends_with_its_token_and_the_client_comes_back_with_the_next_one(
+    kafka: "LocalKafka", topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(partitions=1)
+    rules = f"allow User:robot read group literal team\nallow User:robot read topic literal {name}\n"
+    with secured(tmp_path, kafka.bootstrap_servers, rules) as on:
+        token_file = tmp_path / "token"
+        token_file.write_text(signed(exp=int(time.time()) - 2))  # good for the 5 s that clocks may differ
+        with consumer(on, on.trusting | {"kcoord.auth.token.file": str(token_file)}) as robots:
+            robots.subscribe([name])
+            assert eventually(lambda: robots.poll(100) is not None and len(robots.assignment()) == 1, 30)
+            token_file.write_text(signed())
+            on.node.wait_until_it_says("log-in-ended")
+            produce_numbers(kafka.bootstrap_servers, name, 1, 0, 5)
+            read: list[int] = []
+            assert eventually(lambda: read.extend(int(row.value) for row in polled(robots, 100)) or len(read) == 5, 30)
+            robots.commit()
+        assert "log-in-refused" not in on.node.said
+
+
+def test_a_node_whose_users_cannot_be_read_does_not_start_and_names_the_line(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("# users\nalice nonsense\n")
+    node = NodeProcess(
+        tmp_path / "node", "authentication.mechanisms=SCRAM-SHA-512", f"authentication.users_file={users}"
+    )
+    try:
+        assert eventually(lambda: not node.is_running, PATIENCE_S)
+        assert node.process.returncode == 2
+        assert f"{users}: line 2: a user has another form" in node.said
+        assert "Traceback" not in node.said
+    finally:
+        node.kill()
