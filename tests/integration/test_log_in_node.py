@@ -202,18 +202,3 @@ def test_a_connection_ends_with_its_token_and_the_client_comes_back_with_the_nex
             assert eventually(lambda: read.extend(int(row.value) for row in polled(robots, 100)) or len(read) == 5, 30)
             robots.commit()
         assert "log-in-refused" not in on.node.said
-
-
-def test_a_node_whose_users_cannot_be_read_does_not_start_and_names_the_line(tmp_path: Path) -> None:
-    users = tmp_path / "users"
-    users.write_text("# users\nalice nonsense\n")
-    node = NodeProcess(
-        tmp_path / "node", "authentication.mechanisms=SCRAM-SHA-512", f"authentication.users_file={users}"
-    )
-    try:
-        assert eventually(lambda: not node.is_running, PATIENCE_S)
-        assert node.process.returncode == 2
-        assert f"{users}: line 2: a user has another form" in node.said
-        assert "Traceback" not in node.said
-    finally:
-        node.kill()

@@ -1,6 +1,7 @@
 """The log-in of a client, said by the product's own ends: what each may say when, and what it is answered."""
 
 from dataclasses import dataclass, field
+from functools import cache
 
 import pytest
 from scramp import ScramClient, ScramMechanism
@@ -31,6 +32,13 @@ MECHANISM = "SCRAM-SHA-256"
 GOOD = "good"
 
 
+@cache
+def settings_of(given: tuple[tuple[str, object], ...]) -> AuthenticationSettings:
+    wanted = {"mechanisms": ",".join(MECHANISMS), "users_file": "users"} | dict(given)
+    return load_settings(None, {f"authentication.{name}": value for name, value in wanted.items()}).authentication
+
+
+@cache
 def users() -> Users:
     salt, stored_key, server_key, iterations = ScramMechanism(MECHANISM).make_auth_info("pencil", 4096)
     return Users({(MECHANISM, "alice"): Verifier(iterations, salt, stored_key, server_key)}, {}, b"secret")
@@ -40,9 +48,7 @@ class LogIns:
     """The ways in of a test; a token is good or not by its text."""
 
     def __init__(self, **settings: object) -> None:
-        given = {"mechanisms": ",".join(MECHANISMS), "users_file": "users"} | settings
-        flags = {f"authentication.{name}": value for name, value in given.items()}
-        self.settings: AuthenticationSettings = load_settings(None, flags).authentication
+        self.settings = settings_of(tuple(settings.items()))
         self._users = users()
 
     def begin(self) -> LogInMachine:

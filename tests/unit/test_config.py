@@ -296,6 +296,37 @@ def test_settings_of_kafkas_security_that_do_not_go_together_are_refused(text: s
     assert said in line
 
 
+LOG_IN = 'mechanisms = ["SCRAM-SHA-512", "OAUTHBEARER"]\nusers_file = "/u"'
+ALL_OPEN = '[node]\nlisten = "0.0.0.0:1"\nadvertised = "node1:1"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"[authentication]\n{LOG_IN}", ""),
+        ('[authentication]\nmechanisms = ["PLAIN"]', "'PLAIN' is none of SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+        ('[authentication]\nmechanisms = ["SCRAM-SHA-256"]\njwks_file = "/j"', "users_file is not given"),
+        ('[authentication]\nmechanisms = ["OAUTHBEARER"]', "which say whose a token is"),
+        (f'[authentication]\n{LOG_IN}\njwks_file = "/j"\ntoken_issuer = "i"', "a token for somebody else would do"),
+        ('[authentication]\ntoken_algorithms = ["none"]', "'none' is none of RS256"),
+        ('[authentication]\ntoken_algorithms = ["HS256"]', "'HS256' is none of RS256"),
+        ("[authentication]\ntoken_algorithms = []", "must name at least one"),
+        (f"{ALL_OPEN}[authentication]\n{LOG_IN}", "log in by SCRAM-SHA-512, OAUTHBEARER without TLS"),
+        (f'{ALL_OPEN}[authentication]\n{LOG_IN}\nwithout_tls = ["SCRAM-SHA-512"]', "log in by OAUTHBEARER without TLS"),
+        (f'{ALL_OPEN}[authentication]\n{LOG_IN}\nwithout_tls = ["SCRAM-SHA-512", "OAUTHBEARER"]', ""),
+        (f'{ALL_OPEN}[authentication]\n{LOG_IN}\n[tls]\ncertificate = "/c"', ""),
+    ],
+)
+def test_settings_of_log_ins_that_do_not_go_together_are_refused(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text(text)
+    if not said:
+        assert load_settings(file).authentication.is_on
+        return
+    (line,) = errors_of(text, tmp_path)
+    assert said in line
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from coordinator.client.connection import Connection, NodeError
 from coordinator.client.security import ClientSecurity, Secret
-from coordinator.config import ServerSettings, TlsSettings, load_settings
+from coordinator.config import ConfigError, ServerSettings, TlsSettings, load_settings
 from coordinator.core.security.principal import ANONYMOUS, Principal, parse_subject_rules
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, ListGroups, ListGroupsResponse
@@ -23,8 +23,6 @@ from tests.helpers.certificates import Authority
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 from tests.unit.runtime.server.test_server import HandClock, Listener
-
-pytestmark = pytest.mark.usefixtures("each_event_loop")
 
 PATIENCE_S = 20.0
 PASSWORD = "c4n4ry-p4ssw0rd"
@@ -256,6 +254,18 @@ def test_whoever_does_not_log_in_may_be_let_in_as_nobody(users: Path) -> None:
         assert "do not fit" in str(await on.ask(by_password(password="wrong")))
 
     play(act, users, allow_anonymous="true")
+
+
+def test_a_file_of_users_that_cannot_be_used_at_the_start_is_an_error_that_names_the_line(users: Path) -> None:
+    users.write_text("# users\nalice nonsense\n")
+    with pytest.raises(ConfigError, match=f"{users}: line 2: a user has another form"):
+        Scene(users, None)
+    users.write_bytes(b"alice \xff\n")
+    with pytest.raises(ConfigError, match=r"is not UTF-8 at byte 6"):
+        Scene(users, None)
+    users.unlink()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        Scene(users, None)
 
 
 def test_a_node_that_logs_nobody_in_is_said_to(users: Path) -> None:
