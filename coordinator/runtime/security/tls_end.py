@@ -195,6 +195,8 @@ class TlsEnd(asyncio.Protocol):
                 self._open_transport.close()
                 break
             pieces.append(piece)
+            if not self._incoming.pending and not self._tls.pending():
+                break  # asking once more would only raise that there is no more
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _encrypt(self, data: bytes) -> None:
