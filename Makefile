@@ -16,7 +16,7 @@ help:
 	@echo 'make standing  floods, wild numbers, signals and bad machines on a real node, a good client beside it (12 minutes; CASE=word)'
 	@echo 'make compare-kafka-source   the same reads by kcoord and by spark-sql-kafka, which must be equal (10 minutes)'
 	@echo 'make compat    the same short suite on each Spark that kcoord runs on, classic and Connect (WORDS="4.2 connect" for some)'
-	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes)'
+	@echo 'make bench-group     joins, deaths, pings and commits of a large group on one coordinator (2 minutes; TLS=1 with TLS and log-ins)'
 	@echo 'make bench-cluster   commits of three nodes, and what 5,000 members notice when one of them dies (4 minutes)'
 	@echo 'make bench-cluster-kafka   the coordinator of 500 members killed: three Kafka brokers and three nodes, in turns (4 minutes)'
 	@echo 'make bench-advance   micro-batches of 8, 100 and 1,000 partitions of 500 Spark members, and a start after them (4 minutes)'
@@ -95,7 +95,7 @@ standing: setup
 	@.venv/bin/python -m tests.standing $(CASE)
 
 bench-group: setup
-	@.venv/bin/python -m benchmarks.group
+	@.venv/bin/python -m benchmarks.group $(if $(TLS),--tls)
 
 bench-cluster: setup
 	@.venv/bin/python -m benchmarks.cluster

@@ -11,6 +11,8 @@ as sessions of 10 s need, then with 64 pings in flight; then owners commit 10 pa
 once. With fewer at once the node waits for the disk: 64 in flight leave up to a tenth of its core unused where a sync
 now and then takes 100 ms, so what they show, in a line of its own, is the latency and not what a core carries.
 
+With `--tls` (`make bench-group TLS=1`) members speak TLS and log in by SCRAM, one after the other as they connect.
+
 `loop_max_ms` is the longest that one piece of work held the coordinator's event loop in all of that; the other
 figures are medians. The last line is OK when every bar is kept.
 """
@@ -22,7 +24,8 @@ import resource
 import statistics
 import sys
 import tempfile
-from contextlib import closing
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +35,7 @@ from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch
 from benchmarks.group_load import Group, Load, committing
 from benchmarks.group_members import KcoordMember, RefusedError
 from benchmarks.group_rounds import Round
+from benchmarks.group_secured import Secured
 from benchmarks.probed_node import ProbedNode
 from coordinator.core.limits import Limits
 
@@ -49,10 +53,13 @@ STABLE_MS, HANDOVER_MS, PING_P99_MS, COMMITS_PER_S, LOOP_MS = 2000.0, 100.0, 10.
 class Coordinator(ProbedNode):
     """The coordinator's process; a context manager, which serves from its beginning."""
 
-    def __init__(self, directory: Path, topics: dict[str, int], *, is_watched: bool = True) -> None:
+    def __init__(
+        self, directory: Path, topics: dict[str, int], *, is_watched: bool = True, settings: Sequence[str] = ()
+    ) -> None:
         command = [sys.executable, "-m", "benchmarks.group_server", "--data", str(directory / "data")]
         command += ["--core", str(SERVER_CORE), *([] if is_watched else ["--unwatched"])]
         command += [part for name, count in topics.items() for part in ("--topic", f"{name}={count}")]
+        command += [part for setting in settings for part in ("--set", setting)]
         super().__init__("the coordinator", command, directory / "node.log")
         self.begin()
         self.port = self.await_ready()
@@ -227,11 +234,13 @@ def measure(arguments: argparse.Namespace, figures: Figures) -> int:
     for number in range(arguments.rounds):
         print(f"round {number + 1} of {arguments.rounds}", flush=True)
         topics = {"wide": arguments.partitions, "narrow": GROUP_MEMBERS}
-        with (
-            tempfile.TemporaryDirectory(prefix="kcoord-group-") as name,
-            Coordinator(Path(name), topics) as node,
-            closing(Load[KcoordMember](node.port, f"127.0.1.{number + 1}")) as load,
-        ):
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-group-")))
+            secured = Secured(folder) if arguments.tls else None
+            settings = () if secured is None else secured.settings
+            node = stack.enter_context(Coordinator(folder, topics, settings=settings))
+            connect = None if secured is None else secured.connect
+            load = stack.enter_context(closing(Load[KcoordMember](node.port, f"127.0.1.{number + 1}", connect)))
             group: Group[KcoordMember] = Group("g", "wide", arguments.partitions)
             join_and_die(node, load, group, arguments.members, figures)
             if number == arguments.rounds - 1 and not arguments.joins_only:
@@ -250,6 +259,7 @@ def main() -> int:
     parser.add_argument("--ping-members", type=int, default=15_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a round of pings or commits")
+    parser.add_argument("--tls", action="store_true", help="members speak TLS and log in by SCRAM")
     parser.add_argument("--joins-only", action="store_true", help="leave pings and commits out; prints no summary")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {LOAD_CORE})
@@ -276,7 +286,7 @@ def main() -> int:
         f"handover_ms={text['handover_ms']} grace_ms={GRACE_MS} ping_members={pinging} "
         f"ping_p99_ms={text['ping_p99_ms']} pings_per_s={text['pings_per_s']} commits_per_s={text['commits_per_s']} "
         f"commit_p99_ms={text['commit_p99_ms']} fsync=1 loop_max_ms={text['loop_max_ms']} "
-        f"kib_per_member={text['kib_per_member']}"
+        f"kib_per_member={text['kib_per_member']} tls={arguments.tls:d}"
     )
     print(f"bench-group: {'FAILED' if missed else 'OK'} {line}")
     return 1 if missed else 0

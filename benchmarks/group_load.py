@@ -4,8 +4,9 @@ One object is one process's load on one coordinator: joins, deaths, pings and co
 waits for a condition, with a limit on the time. It knows nothing of how the coordinator was started.
 """
 
+import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from benchmarks.group_members import COMMIT_PARTITIONS, KcoordMember, Tally
@@ -48,8 +49,8 @@ class Rounds(TurningLoad[M]):
 class Load(Rounds[M]):
     """The members of this process on one coordinator."""
 
-    def __init__(self, port: int, source: str) -> None:
-        super().__init__()
+    def __init__(self, port: int, source: str, secure: Callable[[socket.socket], socket.socket] | None = None) -> None:
+        super().__init__(secure=secure)
         self._port = port
         self._source = source
 

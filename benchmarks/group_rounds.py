@@ -5,6 +5,7 @@ should have been asked meanwhile. Between rounds a load takes what comes for a w
 protocol: what is asked is given as a function from a peer to bytes.
 """
 
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -116,8 +117,10 @@ def pace(sockets: Sockets[P], peers: Sequence[P], request: Callable[[P], bytes],
 class TurningLoad(Generic[P]):
     """The connections of this process to one side, with what is done between rounds."""
 
-    def __init__(self, limit_s: float = _LIMIT_S) -> None:
-        self.sockets: Sockets[P] = Sockets()
+    def __init__(
+        self, limit_s: float = _LIMIT_S, secure: Callable[[socket.socket], socket.socket] | None = None
+    ) -> None:
+        self.sockets: Sockets[P] = Sockets(secure)
         self._limit_s = limit_s
 
     def close(self) -> None:

@@ -7,11 +7,14 @@ this code. What a frame says is its peer's business. One thread; a turn takes wh
 import contextlib
 import select
 import socket
+import ssl
 import struct
+from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 _LENGTH: Final = struct.Struct(">I")
 _READ_BYTES: Final = 256 * 1024
+_NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _EVENTS_A_TURN: Final = 256
 _CONNECT_TIMEOUT_S: Final = 20.0
 _WITH_RESET: Final = struct.pack("ii", 1, 0)
@@ -45,7 +48,8 @@ P = TypeVar("P", bound=Peer)
 class Sockets(Generic[P]):
     """The connections of this process, whose peers are of one kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, secure: Callable[[socket.socket], socket.socket] | None = None) -> None:
+        self._secure = secure
         self._epoll = select.epoll()
         self._peers: dict[int, P] = {}
 
@@ -56,10 +60,14 @@ class Sockets(Generic[P]):
         sock.settimeout(_CONNECT_TIMEOUT_S)
         sock.bind((source, 0))
         sock.connect((host, port))
+        if self._secure is not None:
+            sock = self._secure(sock)
         sock.setblocking(False)
         peer.sock = sock
         self._peers[sock.fileno()] = peer
         self._epoll.register(sock.fileno(), select.EPOLLIN)
+        if self._secure is not None:
+            self._read(peer, [])  # what was decrypted along with the end of the log-in
 
     def begin(self, peer: P, host: str, port: int, source: str) -> None:
         """Begin to connect a peer; what is sent meanwhile goes out when it is, and one that is refused is lost.
@@ -84,7 +92,7 @@ class Sockets(Generic[P]):
             return
         try:
             sent = peer.sock.send(data)
-        except (BlockingIOError, ConnectionError):  # of one that has ended the next turn tells
+        except (*_NOT_NOW, ConnectionError):  # of one that has ended the next turn tells
             sent = 0
         if sent < len(data):
             peer.unsent = data[sent:]
@@ -120,7 +128,7 @@ class Sockets(Generic[P]):
         return answered
 
     def _flush(self, peer: P) -> None:
-        with contextlib.suppress(BlockingIOError, ConnectionError):
+        with contextlib.suppress(*_NOT_NOW, ConnectionError):
             peer.unsent = peer.unsent[peer.sock.send(peer.unsent) :]
         if not peer.unsent:
             self._epoll.modify(peer.sock.fileno(), select.EPOLLIN)
@@ -128,7 +136,9 @@ class Sockets(Generic[P]):
     def _read(self, peer: P, answered: list[P]) -> None:
         try:
             data = peer.sock.recv(_READ_BYTES)
-        except BlockingIOError:
+            while isinstance(peer.sock, ssl.SSLSocket) and data and peer.sock.pending():
+                data += peer.sock.recv(peer.sock.pending())
+        except _NOT_NOW:
             return
         except ConnectionError:
             data = b""
