@@ -64,8 +64,6 @@ def _refuse_nothing(value: str) -> str:
     return value
 
 
-Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_at_commas)]
-"""Several words; in a flag or the environment with commas between."""
 Addresses: TypeAlias = Annotated[
     tuple[str, ...],
     NoDecode,
