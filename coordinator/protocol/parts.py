@@ -21,6 +21,7 @@ from coordinator.protocol.vocabulary import (
     ControlKind,
     EventKind,
     GroupStatus,
+    Handover,
     IsolationLevel,
     MemberStatus,
     NodeStatus,
@@ -444,13 +445,23 @@ class GroupEvent(_Part, frozen=True):
 class ResetTarget(_Part, frozen=True):
     """A partition whose committed offset is to be set, and where to.
 
-    The value is what the kind says that it is: an offset, a time, a duration or a number of records.
+    The value is what the kind says that it is: an offset, a time, a duration or a number of records. With a topic's id
+    it counts for that very topic: one that was deleted and made again since is refused.
     """
 
     topic: str
     partition: int
     kind: Annotated[str, ResetKind]
     value: int | None = None
+    topic_id: str = ""
+
+
+class NewGroup(_Part, frozen=True):
+    """The settings of a group that is made where there is none: those that its first member would set."""
+
+    reset_policy: ResetPolicy | None = None
+    handover: Annotated[str, Handover] = Handover.TAKEOVER
+    claim_timeout_ms: int | None = None
 
 
 class ResetResult(_Part, frozen=True):

@@ -36,7 +36,8 @@ SHARD = p.ShardDescription(5, "serving", 4, 7, (7, 8), (7,), 1200, 1198, (8,), (
 REPLICAS = p.ShardReplicas(5, (7, 8))
 UNCLEAN = p.UncleanLeader(5, 8, 4)
 MOVED = p.ShardChange(5, ErrorCode.INVALID_REPLICA_ASSIGNMENT, "node 8 is not there", (7, 9), (7, 8), 9, 7)
-TARGET = p.ResetTarget("flights", 3, "shift", -100)
+TARGET = p.ResetTarget("flights", 3, "shift", -100, "0tQ")
+NEW_GROUP = p.NewGroup(POLICY, "hold", 60_000)
 RESET = p.ResetResult("flights", 3, ErrorCode.PARTITION_OWNED, "a claim runs", 250, 150, True)
 CONTROL = p.ControlDescription("reset-pending", "ann@ops-1", "bad deploy", 1_700_000_000_000, "flights", 3, "m1", 150)
 
@@ -47,7 +48,7 @@ DESCRIBED = p.DescribedUpTo("m1", "flights", 3)
 PARTS = (
     NODE, SUBSCRIPTION, CLAIM, HINT, POLICY, OWNED, START, FINAL, TO_COMMIT, COMMITTED, RESULT, STATUS, SUMMARY, MEMBER,
     PARTITION, EVENT, LOST, LOG, TARGET, RESET, CONTROL, LISTED, DESCRIBED, DECIDED, CLAIMS, OUTCOMES, CLOSED,
-    STATUSES, NODE_SEEN, SHARD, REPLICAS, UNCLEAN, MOVED,
+    STATUSES, NODE_SEEN, SHARD, REPLICAS, UNCLEAN, MOVED, NEW_GROUP,
 )  # fmt: skip
 
 _REFUSED = {"error": ErrorCode.INVALID_REQUEST, "message": "no"}
@@ -107,7 +108,7 @@ REQUESTS: tuple[m.Request, ...] = (
     m.DrainNode(7, True, **_BY),
     o.ChangePause("team", (("flights", 3),), True, **_BY),
     o.ChangeDrain("team", "m1", True, **_BY),
-    o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY),
+    o.ResetOffsets("team", (TARGET,), release_claims=True, **_BY, new_group=NEW_GROUP),
     o.CancelResets("team", (("flights", 3),), **_BY, after=("flights", 2)),
     o.DeleteOffsets("team", (("flights", 3),), **_BY),
     o.DeleteGroup("team", **_BY),
@@ -134,7 +135,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
                             forgotten_in_ms=86_400_000, up_to=DESCRIBED, bytes=4096,
-                            kafka_failure="gone"),
+                            kafka_failure="gone", claim_timeout_ms=60_000),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,), up_to=16),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),

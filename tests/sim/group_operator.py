@@ -30,7 +30,7 @@ from coordinator.protocol.messages.operators import (
     ResetOffsets,
 )
 from coordinator.protocol.messages.pages import next_page
-from coordinator.protocol.parts import ResetTarget
+from coordinator.protocol.parts import NewGroup, ResetTarget
 from tests.sim.bounds import MOST_NAMED
 from tests.sim.coordinator import GROUP
 from tests.sim.log.operators import DRY
@@ -170,7 +170,7 @@ class Operator:
         return True
 
     def reset(self) -> bool:
-        """Set the offset of a partition, whoever owns it."""
+        """Set the offset of a partition, whoever owns it; of a group that is not there some make one."""
         dice = self._world.dice
         partition = self._some_partition()
         if partition is None:
@@ -188,7 +188,8 @@ class Operator:
         releases = dice.random() < 0.3
         target = ResetTarget(*partition, kind, value.get(kind))
         group_id = dice.choice((GROUP, GROUP, GROUP, OTHER_GROUP))
-        self.ask(ResetOffsets(group_id, (target,), who, "to try it", release_claims=releases, is_dry_run=is_dry))
+        new_group = NewGroup() if releases or group_id == OTHER_GROUP else None
+        self.ask(ResetOffsets(group_id, (target,), who, "to try it", releases, is_dry, new_group))
         if dice.random() < 0.2:
             self._world.schedule.after(dice.choice((100, 500)), self.cancel_resets)
         return True

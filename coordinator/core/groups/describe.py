@@ -73,6 +73,7 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
         up_to=up_to,
         bytes=bytes_of(group),
         kafka_failure=desk.catalog.failure or "",
+        claim_timeout_ms=group.claim_timeout_ms,
     )
 
 

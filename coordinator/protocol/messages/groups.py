@@ -76,6 +76,7 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     up_to: DescribedUpTo | None = None
     bytes: int = 0
     kafka_failure: str = ""
+    claim_timeout_ms: int | None = None
 
 
 class ListGroupEvents(WireRequest, frozen=True, tag=13):

@@ -13,6 +13,7 @@ from coordinator.protocol.parts import (
     ControlDescription,
     ControlsUpTo,
     Listed,
+    NewGroup,
     PartitionResult,
     ResetResult,
     ResetTarget,
@@ -61,19 +62,23 @@ class ChangeDrain(WireRequest, frozen=True, tag=51):
 class ResetOffsets(WireRequest, frozen=True, tag=52):
     """Set committed offsets, also of partitions that members own: those are pending until their owners have let go.
 
-    `release_claims` lets a reset pass over the running claim of an owner that is gone.
+    `release_claims` lets a reset pass over the running claim of an owner that is gone. Where there is no such group,
+    `new_group` has it made, also without any offsets; of a group that there is it changes nothing.
     """
 
     refused_with: ClassVar = codes(
         ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.INVALID_GROUP_ID,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
         ErrorCode.STATE_LIMIT_REACHED,
     )
     parts_refused_with: ClassVar = codes(
         ErrorCode.PARTITION_OWNED,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
     )
 
@@ -83,6 +88,7 @@ class ResetOffsets(WireRequest, frozen=True, tag=52):
     why: str = ""
     release_claims: bool = False
     is_dry_run: bool = True
+    new_group: NewGroup | None = None
 
 
 class CancelResets(WireRequest, frozen=True, tag=53):

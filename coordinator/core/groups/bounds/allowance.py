@@ -64,6 +64,14 @@ def why_no_room(desk: Desk, group: GroupState | None, more: int, *, may_use_rese
     return ErrorCode.STATE_LIMIT_REACHED, why
 
 
+def why_no_group_more(desk: Desk) -> Refused | None:
+    """Say why the shard takes no other group, or return None."""
+    if len(desk.journal.state.groups) < desk.limits.groups_max:
+        return None
+    why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more; use another group"
+    return ErrorCode.GROUP_MAX_SIZE_REACHED, why
+
+
 def growth_of_offsets(group: GroupState, parts: Iterable[CommittedPart]) -> int:
     """Return how many bytes more a group takes once these offsets are written."""
     more = 0
@@ -97,6 +105,13 @@ def offsets_with_room(
         else:
             refused[part.topic, part.partition] = why
     return tuple(taken), refused
+
+
+def why_no_room_for_resets(desk: Desk, group: GroupState | None, request: ResetOffsets) -> Refused | None:
+    """Say why a group, or one that a request makes, may not take the resets that it asks for; None when it may."""
+    more = growth_of_resets(group or GroupState(request.group_id), request)
+    more += GROUP_BYTES + len(request.group_id) if group is None else 0
+    return why_no_room(desk, group, more, may_use_reserve=True)
 
 
 def growth_of_resets(group: GroupState, request: ResetOffsets) -> int:

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups.assignment.assignors import Assignor
-from coordinator.core.groups.bounds.allowance import brings_nothing_new, growth_of_member, is_as_it_was, why_no_room
+from coordinator.core.groups.bounds.allowance import (
+    brings_nothing_new,
+    growth_of_member,
+    is_as_it_was,
+    why_no_group_more,
+    why_no_room,
+)
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import (
@@ -87,9 +93,8 @@ class Membership:
             self._refuse(registration, *refusal)
             return
         group = desk.group(request.group_id)
-        if group is None and len(desk.journal.state.groups) >= desk.limits.groups_max:
-            why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more; use another group"
-            self._refuse(registration, ErrorCode.GROUP_MAX_SIZE_REACHED, why)
+        if group is None and (too_many := why_no_group_more(desk)) is not None:
+            self._refuse(registration, *too_many)
             return
         member_id = self._identity(registration, group)
         if member_id is None:

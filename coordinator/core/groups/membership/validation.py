@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from coordinator.core.groups.assignment.subscriptions import why_bad_subscription, why_owned
+from coordinator.core.groups.bounds.settings import why_bad_handover, why_bad_policy
 from coordinator.core.groups.hard.held_claims import awaited_owners, say_awaited
 from coordinator.core.groups.hard.records import MemberFacts
 from coordinator.core.groups.hard.state import GroupState
@@ -17,10 +18,10 @@ from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.limits import Limits
 from coordinator.core.security.principal import ANONYMOUS
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_ID_LENGTH, why_bad_id, why_bad_time
+from coordinator.protocol.ids import MAX_ID_LENGTH, why_bad_id
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import ResetPolicy
-from coordinator.protocol.vocabulary import AssignorName, Handover, IsolationLevel, PolicyKind
+from coordinator.protocol.vocabulary import AssignorName, Handover, IsolationLevel
 
 DEFAULT_ASSIGNORS: Final = (AssignorName.STICKY,)
 """The assignors of a member that names none."""
@@ -150,28 +151,13 @@ def _why_bad_isolation_level(request: RegisterConsumer) -> Refusal | None:
 
 
 def _why_bad_handover(request: RegisterConsumer, limits: Limits) -> Refusal | None:
-    if request.handover is not None and request.handover not in set(Handover):
-        return Refusal(
-            ErrorCode.INVALID_REQUEST,
-            f"the hand-over {request.handover[:50]!r} is not known; use one of {', '.join(Handover)}",
-        )
     if request.handover == Handover.HOLD and request.instance_id is None:
         return Refusal(
             ErrorCode.INVALID_REQUEST,
             "the hand-over hold needs an instance id, by which a claim's owner is known again; set kcoord.instance.id",
         )
-    timeout_ms = request.claim_timeout_ms
-    if timeout_ms is None:
-        return None
-    if request.handover != Handover.HOLD:
-        return Refusal(ErrorCode.INVALID_REQUEST, "a claim time-out belongs to the hand-over hold, and to no other")
-    if not limits.claim_timeout_min_ms <= timeout_ms <= limits.claim_timeout_max_ms:
-        return Refusal(
-            ErrorCode.INVALID_REQUEST,
-            f"a claim time-out of {timeout_ms} ms is not allowed; choose one from {limits.claim_timeout_min_ms} to "
-            f"{limits.claim_timeout_max_ms} ms",
-        )
-    return None
+    why = why_bad_handover(request.handover, request.claim_timeout_ms, limits)
+    return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
 
 
 def _why_bad_reader(request: RegisterConsumer, shown: Shown) -> Refusal | None:
@@ -183,20 +169,8 @@ def _why_bad_reader(request: RegisterConsumer, shown: Shown) -> Refusal | None:
 
 
 def _why_bad_start(request: RegisterConsumer) -> Refusal | None:
-    policy = request.reset_policy
-    if policy is not None:
-        if policy.kind not in set(PolicyKind):
-            return Refusal(
-                ErrorCode.INVALID_REQUEST,
-                f"the reset policy {policy.kind[:50]!r} is not known; use one of {', '.join(PolicyKind)}",
-            )
-        if (policy.kind == PolicyKind.TIMESTAMP) != (policy.timestamp_ms is not None):
-            return Refusal(
-                ErrorCode.INVALID_REQUEST, "a timestamp belongs to the reset policy 'timestamp', and to no other"
-            )
-        if policy.timestamp_ms is not None and (why := why_bad_time(policy.timestamp_ms)):
-            return Refusal(ErrorCode.INVALID_REQUEST, why)
-    return None
+    why = why_bad_policy(request.reset_policy)
+    return Refusal(ErrorCode.INVALID_REQUEST, why) if why is not None else None
 
 
 def _why_too_large(request: RegisterConsumer, shown: Shown) -> Refusal | None:

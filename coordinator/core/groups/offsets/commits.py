@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.bounds.allowance import Refused, growth_of_offsets, offsets_with_room
+from coordinator.core.groups.bounds.allowance import Refused, growth_of_offsets, offsets_with_room, why_no_group_more
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
@@ -131,9 +131,8 @@ class Commits:
         group = desk.group(group_id)
         is_new = group is None
         if group is None:
-            if len(desk.journal.state.groups) >= desk.limits.groups_max:
-                why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more"
-                return CommitOffsetsResponse(error=ErrorCode.GROUP_MAX_SIZE_REACHED, message=why)
+            if (too_many := why_no_group_more(desk)) is not None:
+                return CommitOffsetsResponse(error=too_many[0], message=too_many[1])
             group = GroupState(group_id)
         topic_ids = {
             asked.topic: topic.topic_id

@@ -12,19 +12,21 @@ from itertools import islice
 
 from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset
-from coordinator.core.groups.bounds.allowance import growth_of_resets, why_no_room
+from coordinator.core.groups.bounds.allowance import why_no_group_more, why_no_room_for_resets
 from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.bounds.settings import why_bad_settings
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.controls import say_by
 from coordinator.core.groups.hard.held_claims import why_left
 from coordinator.core.groups.hard.operator_records import PlannedReset, ResetsCancelled, ResetsPlanned
+from coordinator.core.groups.hard.records import GroupSettings
 from coordinator.core.groups.hard.state import GroupState
-from coordinator.core.groups.operators.reset_rules import NewOffset, NoOffset, new_offset, to_ask, why_bad_target
-from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.operators.reset_rules import NoOffset, new_offset, to_ask, why_bad_target
+from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_NAMED
+from coordinator.protocol.ids import MAX_NAMED, why_bad_id
 from coordinator.protocol.messages import ErrorResponse
 from coordinator.protocol.messages.operators import (
     CancelResets,
@@ -44,6 +46,8 @@ class _Question:
     request: ResetOffsets
     group: GroupState
     """Whose offsets are to be reset: not those of a later group of the same name."""
+    is_new: bool
+    """True where the group is to be made, and is known to nobody until then."""
     wall_ms: int
     answers: dict[TopicPartition, dict[int, ResolvedOffset]] = field(default_factory=dict)
     open_lookups: int = 0
@@ -61,14 +65,16 @@ class Resets:
 
     # ---- asked for --------------------------------------------------------------------------------------------------
 
-    def handle(self, connection_id: int, correlation_id: int, group: GroupState, request: ResetOffsets) -> None:
+    def handle(self, connection_id: int, correlation_id: int, found: GroupState | None, request: ResetOffsets) -> None:
         """Answer ResetOffsets, at once or when Kafka has said what the partitions hold."""
-        refusal = self._why_not_asked(request)
+        refusal = (self._why_not_made(request) if found is None else None) or self._why_not_asked(request)
         if refusal is not None:
             response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
             self._desk.respond(connection_id, correlation_id, response)
             return
-        question = _Question(connection_id, correlation_id, request, group, self._desk.clock.wall_ms)
+        group = found or GroupState(request.group_id)
+        wall_ms = self._desk.clock.wall_ms
+        question = _Question(connection_id, correlation_id, request, group, found is None, wall_ms)
         by_timestamp: list[dict[TopicPartition, int]] = []
         for target in request.targets:
             partition = (target.topic, target.partition)
@@ -87,8 +93,18 @@ class Resets:
         if not by_timestamp:
             self._decide(question)
 
+    def _why_not_made(self, request: ResetOffsets) -> tuple[ErrorCode, str] | None:
+        """Say why a group cannot be made."""
+        desk = self._desk
+        assert request.new_group is not None, "a reset without it is refused where there is no group"
+        if why_bad := why_bad_id(request.group_id):
+            return ErrorCode.INVALID_GROUP_ID, f"the group id is not allowed: {why_bad}"
+        if why_bad := why_bad_settings(request.new_group, desk.limits):
+            return ErrorCode.INVALID_REQUEST, why_bad
+        return why_no_group_more(desk)
+
     def _why_not_asked(self, request: ResetOffsets) -> tuple[ErrorCode, str] | None:
-        if not request.targets:
+        if not request.targets and request.new_group is None:
             return ErrorCode.INVALID_REQUEST, "no partition is named; name at least one"
         if len({(target.topic, target.partition) for target in request.targets}) < len(request.targets):
             return ErrorCode.INVALID_REQUEST, "a partition is named twice; name each one once"
@@ -120,21 +136,55 @@ class Resets:
 
     def _decide(self, question: _Question) -> None:
         desk, request, group = self._desk, question.request, question.group
-        if desk.group(request.group_id) is not group:
-            why = f"group {request.group_id} was deleted meanwhile"
-            response = ResetOffsetsResponse(error=ErrorCode.GROUP_ID_NOT_FOUND, message=why)
+        refusal = self._why_another(question)
+        if refusal is not None:
+            response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
             desk.respond(question.connection_id, question.correlation_id, response)
             return
-        no_room = why_no_room(desk, group, growth_of_resets(group, request), may_use_reserve=True)
+        no_room = why_no_room_for_resets(desk, None if question.is_new else group, request)
         if no_room is not None:  # others have taken it while Kafka was asked
             desk.respond(question.connection_id, question.correlation_id, ErrorResponse(*no_room))
             return
         planned: dict[TopicPartition, PlannedReset] = {}
         results = [self._plan(group, target, question, planned) for target in request.targets]
-        if planned and not request.is_dry_run:
-            self._carry_out(group, request, planned)
-            results = [_as_done(group, result) for result in results]
+        if not request.is_dry_run:
+            if question.is_new and (planned or not request.targets):
+                group = self._made(request)
+            if planned:
+                self._carry_out(group, request, planned)
+                results = [_as_done(group, result) for result in results]
         desk.respond(question.connection_id, question.correlation_id, ResetOffsetsResponse(results=tuple(results)))
+
+    def _why_another(self, question: _Question) -> tuple[ErrorCode, str] | None:
+        """Say that the group is not the one any more that was asked about."""
+        found, group_id = self._desk.group(question.request.group_id), question.request.group_id
+        if question.is_new:
+            if found is None:
+                return None
+            why = f"group {group_id} was made by others while the partitions were looked up; ask again"
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, why
+        if found is question.group:
+            return None
+        return ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} was deleted meanwhile"
+
+    def _made(self, request: ResetOffsets) -> GroupState:
+        """Make a group as its first member would, but that nobody has named its topics yet."""
+        desk, settings = self._desk, request.new_group
+        assert settings is not None, "a group that is to be made has settings"
+        desk.journal.decide(
+            GroupSettings(
+                request.group_id,
+                0,
+                "",
+                settings.reset_policy,
+                settings.handover,
+                is_target_stale=False,
+                claim_timeout_ms=settings.claim_timeout_ms,
+            )
+        )
+        group = desk.journal.state.groups[request.group_id]
+        self._expiry.note_used(group)
+        return group
 
     def _plan(
         self, group: GroupState, target: ResetTarget, question: _Question, planned: dict[TopicPartition, PlannedReset]
@@ -146,10 +196,24 @@ class Resets:
         if grant is not None and is_gone and group.claims.is_running(partition) and not question.request.release_claims:
             why = why_left(group, grant.member_id)
             return ResetResult(*partition, ErrorCode.PARTITION_OWNED, why, old)
+        topic_id = self._topic_id(group, target.topic)
+        if topic_id and not is_same_topic(target.topic_id, topic_id):
+            why = (
+                f"topic {target.topic} was deleted and made again: its id was {target.topic_id[:50]}, and is {topic_id}"
+                "; name an offset of the topic as it is now"
+            )
+            return ResetResult(*partition, ErrorCode.UNKNOWN_TOPIC_ID, why, old)
         found = new_offset(target, old, question.answers.get(partition, {}), question.wall_ms)
         if isinstance(found, NoOffset):
             return ResetResult(*partition, found.error, found.why, old)
-        planned[partition] = self._planned(group, partition, found, question.request)
+        planned[partition] = PlannedReset(
+            target.topic,
+            topic_id or target.topic_id,
+            target.partition,
+            found.offset,
+            found.leader_epoch,
+            question.request.release_claims,
+        )
         return ResetResult(
             *partition,
             message=found.remark,
@@ -158,13 +222,10 @@ class Resets:
             is_pending=grant is not None and not is_gone,
         )
 
-    def _planned(
-        self, group: GroupState, partition: TopicPartition, found: NewOffset, request: ResetOffsets
-    ) -> PlannedReset:
-        topic, number = partition
+    def _topic_id(self, group: GroupState, topic: str) -> str:
+        """Return the id that a topic has now, as far as that is known."""
         seen, known = group.topics.get(topic), self._desk.catalog.topic(topic)
-        topic_id = seen.topic_id if seen is not None else known.topic_id if known is not None else ""
-        return PlannedReset(topic, topic_id, number, found.offset, found.leader_epoch, request.release_claims)
+        return seen.topic_id if seen is not None else known.topic_id if known is not None else ""
 
     def _carry_out(self, group: GroupState, request: ResetOffsets, planned: dict[TopicPartition, PlannedReset]) -> None:
         desk = self._desk

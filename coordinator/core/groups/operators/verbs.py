@@ -9,7 +9,7 @@ from itertools import islice
 from typing import assert_never
 
 from coordinator.core.events import OffsetsResolved
-from coordinator.core.groups.bounds.allowance import growth_of_resets, why_no_room
+from coordinator.core.groups.bounds.allowance import why_no_room, why_no_room_for_resets
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.account import bytes_of_decree
@@ -74,12 +74,12 @@ class Operators:
             desk.respond(connection_id, correlation_id, ErrorResponse(*refusal))
             return
         group = desk.group(request.group_id)
+        if isinstance(request, ResetOffsets):
+            self._resets.handle(connection_id, correlation_id, group, request)
+            return
         assert group is not None
         response: Response
         match request:
-            case ResetOffsets():
-                self._resets.handle(connection_id, correlation_id, group, request)
-                return
             case ChangePause():
                 response = self._change_pause(group, request)
             case ChangeDrain():
@@ -112,7 +112,8 @@ class Operators:
         self._resets.handle_resolved(event)
 
     def _why_refused(self, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
-        if self._desk.group(request.group_id) is None:
+        makes_group = isinstance(request, ResetOffsets) and request.new_group is not None
+        if self._desk.group(request.group_id) is None and not makes_group:
             return ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id[:250]!r}"
         if isinstance(request, DescribeControls):
             return None
@@ -130,14 +131,12 @@ class Operators:
     def _why_no_room(self, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
         """Say why there is no room for what a request would have the group remember."""
         group = self._desk.group(request.group_id)
+        if isinstance(request, ResetOffsets):
+            return why_no_room_for_resets(self._desk, group, request)
         assert group is not None
-        if isinstance(request, DescribeControls):
-            return None
         decree = Decree(request.who, request.why, 0)
         controls, more = group.controls, 0
         match request:
-            case ResetOffsets():
-                more = growth_of_resets(group, request)
             case ChangePause(is_paused=True, partitions=None):
                 more = 0 if controls.group_pause is not None else bytes_of_decree("", decree)
             case ChangePause(is_paused=True):

@@ -1,0 +1,159 @@
+"""Resets that make their group: with what settings, when not, and what a member finds there."""
+
+import pytest
+
+from coordinator.core.groups.hard.replay.replay import replay
+from coordinator.core.groups.hard.snapshot import records_of
+from coordinator.core.groups.hard.state import ShardState
+from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.limits import Limits
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import CommitOffsets, DescribeGroup, DescribeGroupResponse, ErrorResponse
+from coordinator.protocol.messages.operators import (
+    ChangePause,
+    ChangePauseResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import NewGroup, ResetPolicy, ResetResult, ResetTarget
+from tests.helpers.node_world import NodeWorld
+
+T0, T1 = ("t", 0), ("t", 1)
+ANN = "ann@ops"
+
+
+def to(offset: int, partition: TopicPartition = T0, topic_id: str = "") -> ResetTarget:
+    return ResetTarget(*partition, "offset", offset, topic_id)
+
+
+def ask(
+    world: NodeWorld,
+    *targets: ResetTarget,
+    group_id: str = "g",
+    new_group: NewGroup | None = None,
+    is_dry_run: bool = False,
+) -> ResetOffsetsResponse:
+    asked = ResetOffsets(group_id, targets, ANN, "", is_dry_run=is_dry_run, new_group=new_group or NewGroup())
+    return world.connect().ask(asked, ResetOffsetsResponse)
+
+
+def is_there(world: NodeWorld, group_id: str = "g") -> bool:
+    response = world.connect().ask(DescribeGroup(group_id), DescribeGroupResponse)
+    return response.error is ErrorCode.NONE
+
+
+def test_reset_makes_its_group_and_a_dry_run_does_not() -> None:
+    world = NodeWorld({"t": 2})
+    shown = (ResetResult(*T0, new_offset=50), ResetResult(*T1, new_offset=60))
+    assert ask(world, to(50), to(60, T1), is_dry_run=True).results == shown
+    assert not is_there(world)
+    assert ask(world, to(50), to(60, T1)).results == shown
+    assert world.committed() == {T0: 50, T1: 60}
+
+
+def test_without_new_group_a_group_that_is_not_there_is_not_made() -> None:
+    world = NodeWorld({"t": 1})
+    response = world.connect().ask(ResetOffsets("g", (to(50),), ANN, is_dry_run=False), ErrorResponse)
+    assert response.error is ErrorCode.GROUP_ID_NOT_FOUND
+    assert not is_there(world)
+
+
+def test_first_member_starts_where_the_group_was_made() -> None:
+    world = NodeWorld({"t": 2})
+    ask(world, to(50), to(60, T1))
+    member = world.join("m1", topics=("t",))
+    assert {partition: start.offset for partition, start in member.owned.items()} == {T0: 50, T1: 60}
+
+
+def test_group_has_the_settings_that_it_is_made_with_and_keeps_those_it_had() -> None:
+    settings = NewGroup(ResetPolicy("earliest"), "hold", 60_000)
+    world = NodeWorld({"t": 1})
+    ask(world, new_group=settings)
+    ask(world, to(50), new_group=NewGroup(ResetPolicy("none")))
+    seen = world.describe()
+    assert (seen.reset_policy, seen.handover, seen.claim_timeout_ms) == (ResetPolicy("earliest"), "hold", 60_000)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (NewGroup(handover="later"), "the hand-over 'later' is not known"),
+        (NewGroup(claim_timeout_ms=60_000), "a claim time-out belongs to the hand-over hold"),
+        (NewGroup(handover="hold", claim_timeout_ms=1), "a claim time-out of 1 ms is not allowed"),
+        (NewGroup(ResetPolicy("newest")), "the reset policy 'newest' is not known"),
+        (NewGroup(ResetPolicy("timestamp")), "a timestamp belongs to the reset policy 'timestamp'"),
+        (NewGroup(ResetPolicy("timestamp", -1)), "the timestamp -1 is negative"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: NewGroup, why: str) -> None:
+    world = NodeWorld({"t": 1})
+    response = ask(world, to(50), new_group=settings)
+    assert response.error is ErrorCode.INVALID_REQUEST
+    assert why in response.message
+    assert not is_there(world)
+
+
+@pytest.mark.parametrize("group_id", ["", "a/b", "a\nb", "x" * 300])
+def test_bad_id_is_refused(group_id: str) -> None:
+    assert ask(NodeWorld({"t": 1}), to(50), group_id=group_id).error is ErrorCode.INVALID_GROUP_ID
+
+
+def test_shard_that_is_full_of_groups_takes_no_more() -> None:
+    world = NodeWorld({"t": 1}, limits=Limits(groups_max=1), shards=1)
+    ask(world, to(50))
+    assert ask(world, to(50), group_id="other").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_group_is_not_made_where_no_partition_is_accepted() -> None:
+    world = NodeWorld({"t": 1})
+    world.kafka.absent.add(("typo", 0))
+    (result,) = ask(world, to(50, ("typo", 0))).results
+    assert result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert not is_there(world)
+
+
+def test_group_that_others_make_meanwhile_is_not_touched() -> None:
+    world = NodeWorld({"t": 1})
+    held = world.kafka.resolve
+
+    def make_first(asked):  # type: ignore[no-untyped-def]
+        world.connect().send(CommitOffsets("g", in_columns([OffsetToCommit(*T0, 77)])))
+        return held(asked)
+
+    world.kafka.resolve = make_first  # type: ignore[method-assign]
+    response = ask(world, to(50))
+    assert (response.error, "ask again" in response.message) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, True)
+    assert world.committed() == {T0: 77}
+
+
+def test_offset_of_a_topic_that_was_made_again_is_refused() -> None:
+    world = NodeWorld({"t": 2}, shards=1)
+    world.join("m1", topics=("t",)).leave()
+    first, second = ask(world, to(50, T0, "id-before"), to(60, T1, "id-t")).results
+    assert (first.error, second.error) == (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.NONE)
+    assert "was deleted and made again" in first.message
+
+
+def test_offset_of_a_topic_that_nobody_reads_yet_counts_for_that_topic_alone() -> None:
+    world = NodeWorld({"t": 1})
+    ask(world, to(50, T0, "id-before"), new_group=NewGroup(ResetPolicy("earliest")))
+    member = world.join("m1", topics=("t",))
+    assert member.owned[T0].offset == 10, "the log of another topic was read up to there"
+
+
+def test_group_that_was_made_can_be_paused_and_is_forgotten_in_its_time() -> None:
+    world = NodeWorld({"t": 1})
+    ask(world, to(50))
+    paused = world.connect().ask(ChangePause("g", (T0,), True, ANN, "", False), ChangePauseResponse)
+    assert paused.partitions == (T0,)
+    assert world.describe().forgotten_in_ms == Limits().offsets_retention_ms
+
+
+def test_group_that_was_made_is_rebuilt_from_a_snapshot() -> None:
+    world = NodeWorld({"t": 1}, shards=1)
+    ask(world, to(50), new_group=NewGroup(ResetPolicy("earliest"), "hold", 60_000))
+    rebuilt = ShardState()
+    for record in records_of(world.state(0)):
+        replay(rebuilt, record, None)
+    assert rebuilt == world.state(0)
