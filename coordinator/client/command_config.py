@@ -1,17 +1,29 @@
-"""A file of lines `NAME=VALUE` that says how coordinators are spoken to, as Kafka's tools take one.
+"""A file of lines `NAME=VALUE` that says how coordinators, or brokers, are spoken to, as Kafka's tools take one.
 
 A secret is never given on a command line, where every user of the machine reads it. A file with a secret in it that
 others may read is refused, and no error shows a value.
 """
 
 import stat
+from collections.abc import Collection
 from pathlib import Path
+from typing import Final
 
 from coordinator.client.security import SECURITY_SETTINGS, SecurityError
+
+_SECRETS: Final = tuple(setting.name for setting in SECURITY_SETTINGS if setting.is_secret)
 
 
 def read_command_config(path: Path) -> dict[str, str]:
     """Return the settings of a file; raises SecurityError, which names the line and not its value."""
+    return read_named_values(path, _SECRETS, f", or name a file with {_SECRETS[0]}.file")
+
+
+def read_named_values(path: Path, secrets: Collection[str], instead: str = "") -> dict[str, str]:
+    """Return the values of a file by their names in lower case; raises SecurityError, which shows no value.
+
+    A file that has one of the secrets and may be read by others is refused; `instead` says what else may be done.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         mode = path.stat().st_mode
@@ -29,10 +41,7 @@ def read_command_config(path: Path) -> dict[str, str]:
         if name.strip().lower() in given:
             raise SecurityError(f"{path}, line {number}: {name.strip()} is given twice")
         given[name.strip().lower()] = value.strip()
-    secrets = [setting.name for setting in SECURITY_SETTINGS if setting.is_secret and setting.name in given]
-    if secrets and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise SecurityError(
-            f"{path} holds {', '.join(secrets)} and may be read by others: `chmod 600 {path}`, or name a file with "
-            f"{secrets[0]}.file"
-        )
+    found = [name for name in secrets if name in given]
+    if found and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SecurityError(f"{path} holds {', '.join(found)} and may be read by others: `chmod 600 {path}`{instead}")
     return given

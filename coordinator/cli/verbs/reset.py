@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from coordinator.cli.moving.reset_results import write_results
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, ask_in_portions, describe_group
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks, write_accepted
 from coordinator.cli.parts.exits import notes
 from coordinator.cli.parts.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
-from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.tables import OutputFormat
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.parts.which_partitions import AllTopics, Topics, must_be_one_scope, named_partitions
-from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import (
     CancelResets,
@@ -22,8 +22,6 @@ from coordinator.protocol.messages.operators import (
     ResetOffsetsResponse,
 )
 from coordinator.protocol.parts import PartitionResult, ResetResult, ResetTarget
-
-RESET_COLUMNS: Final = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET", "DELTA", "STATE", "REMARK")
 
 
 def reset_offsets(
@@ -116,7 +114,7 @@ def reset_offsets(
             if result.new_offset is not None
         )
     elif answers:
-        _write(results, output, dry=dry)
+        write_results(results, output, dry=dry)
     if not dry and any(result.is_pending for _, result in results):
         notes.print("Pending resets are done when the owners have let go; `kcoord group describe` shows them.")
     end_with_results(answers, dry=dry, code=code)
@@ -148,50 +146,3 @@ def _cancel(
     if answers:
         write_accepted(answers, output)
     end_with_results(answers, dry=dry, code=code)
-
-
-def _write(results: Sequence[tuple[str, ResetResult]], output: OutputFormat, *, dry: bool) -> None:
-    if output is OutputFormat.JSON:
-        write_json([_as_json(group, result, dry=dry) for group, result in results])
-        return
-    rows: list[tuple[Cell, ...]] = [
-        (
-            group,
-            result.topic,
-            result.partition,
-            result.old_offset,
-            result.new_offset,
-            _delta(result),
-            _state(result, dry=dry),
-            result.message,
-        )
-        for group, result in results
-    ]
-    write_rows(output, RESET_COLUMNS, rows)
-
-
-def _as_json(group: str, result: ResetResult, *, dry: bool) -> dict[str, object]:
-    return {
-        "group": group,
-        "topic": result.topic,
-        "partition": result.partition,
-        "current_offset": result.old_offset,
-        "new_offset": result.new_offset,
-        "delta": _delta(result),
-        "state": _state(result, dry=dry),
-        "remark": result.message or None,
-    }
-
-
-def _delta(result: ResetResult) -> int | None:
-    if result.new_offset is None or result.old_offset is None:
-        return None
-    return result.new_offset - result.old_offset
-
-
-def _state(result: ResetResult, *, dry: bool) -> str:
-    if result.error is not ErrorCode.NONE:
-        return "refused"
-    if dry:
-        return "would-wait" if result.is_pending else "would-set"
-    return "pending" if result.is_pending else "set"

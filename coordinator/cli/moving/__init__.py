@@ -1,0 +1,1 @@
+"""Decides how positions come into groups and go out of them: checkpoints, groups of Kafka, backups, offsets to set."""

@@ -1,0 +1,194 @@
+"""Kafka's own consumer groups as the tools read and write them, through kafka-python's admin client.
+
+A group is read with its committed offsets and whether it has members, of the classic protocol as of KIP-848's. Offsets
+are written as a commit of somebody who is no member, which Kafka takes while the group has none; that is looked at
+first, and Kafka refuses it too. A broker is asked again while it says that it is getting ready, within one time-out.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError, for_code
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as KafkaPartition
+
+from coordinator.client.command_config import read_named_values
+from coordinator.client.security import SecurityError
+from coordinator.protocol.ids import TopicPartition
+from coordinator.runtime.kafka.failures import say_failure
+from spark_kcoord.errors import OptionError
+from spark_kcoord.options.kafka_settings import (
+    KAFKA_OPTIONS,
+    KAFKA_WITHOUT_EFFECT,
+    REFUSED_KAFKA_OPTIONS,
+    parse_kafka_options,
+)
+
+_PREFIX: Final = "kafka."
+_AGAIN_S: Final = 0.2
+_GETTING_READY: Final = ("[Error 14]", "[Error 15]", "[Error 16]")
+"""Beginnings of an error of a group that passes: it loads, has no coordinator yet, or another one."""
+NO_SUCH_GROUP: Final = frozenset({"", "Dead"})
+WITHOUT_MEMBERS: Final = frozenset({"Empty", *NO_SUCH_GROUP})
+
+_Answer = TypeVar("_Answer")
+
+
+class KafkaGroupError(Exception):
+    """Kafka could not be asked or did not do it; the text says what was asked and why not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset of a group, with what was committed beside it."""
+
+    offset: int
+    leader_epoch: int | None = None
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaGroup:
+    """A group as Kafka has it; `members` is None where Kafka does not say how many there are."""
+
+    group_id: str
+    state: str
+    kind: str
+    members: int | None
+    offsets: Mapping[TopicPartition, Committed]
+
+    @property
+    def exists(self) -> bool:
+        """Say whether Kafka knows the group."""
+        return self.state not in NO_SUCH_GROUP or bool(self.offsets)
+
+    @property
+    def has_members(self) -> bool:
+        """Say whether somebody is in it, or is on the way in or out."""
+        return self.state not in WITHOUT_MEMBERS
+
+    def say_members(self) -> str:
+        """Say who is in it, for people."""
+        many = "members" if self.members is None else f"{self.members} member{'' if self.members == 1 else 's'}"
+        return f"Kafka's group '{self.group_id}' has {many} and is {self.state}"
+
+
+def read_kafka_config(path: Path | None) -> dict[str, str]:
+    """Return the options of a file with Kafka's names, as its tools take it; raises SecurityError."""
+    if path is None:
+        return {}
+    known = {option.name: option for option in KAFKA_OPTIONS}
+    secrets = [name.removeprefix(_PREFIX) for name, option in known.items() if option.kind.is_secret]
+    given = read_named_values(path, secrets)
+    options: dict[str, str] = {}
+    for short, value in given.items():
+        name = short if short.startswith(_PREFIX) else _PREFIX + short
+        if name in REFUSED_KAFKA_OPTIONS:
+            raise SecurityError(f"{path}: {short} cannot be used here: {REFUSED_KAFKA_OPTIONS[name]}")
+        if name in KAFKA_WITHOUT_EFFECT:
+            continue
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0].removeprefix(_PREFIX)}?" if near else ""
+            raise SecurityError(f"{path}: {short} is not known{hint}")
+        options[name] = value
+    return options
+
+
+@contextmanager
+def kafka_groups(servers: Sequence[str], options: Mapping[str, str], timeout_s: float) -> Iterator["KafkaGroups"]:
+    """Yield the groups of a Kafka cluster; raises KafkaGroupError when it cannot be reached."""
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what goes wrong is told once, by us
+    try:
+        settings = parse_kafka_options(options)
+    except OptionError as error:
+        raise KafkaGroupError(str(error)) from error
+    timeout_ms = int(timeout_s * 1000)
+    client = {"request_timeout_ms": timeout_ms, **dict(settings.client)}
+    named = servers or settings.servers
+    try:
+        admin = KafkaAdminClient(bootstrap_servers=list(named), bootstrap_timeout_ms=timeout_ms, **client)
+    except (KafkaError, OSError, ValueError) as error:
+        why = say_failure(error, timeout_ms)
+        raise KafkaGroupError(f"Kafka at {', '.join(named)} cannot be reached: {why}") from error
+    try:
+        yield KafkaGroups(admin, timeout_s)
+    finally:
+        admin.close()
+
+
+class KafkaGroups:
+    """The groups of one Kafka cluster. Blocking."""
+
+    def __init__(self, admin: Any, timeout_s: float) -> None:
+        self._admin = admin
+        self._timeout_s = timeout_s
+
+    def read(self, group_id: str) -> KafkaGroup:
+        """Return a group as it is, also one that there is not; raises KafkaGroupError."""
+        told = self._until_ready(group_id, lambda: self._describe(group_id))
+        found = self._until_ready(group_id, lambda: self._admin.list_group_offsets(group_id))[group_id]
+        offsets = {
+            (partition.topic, partition.partition): Committed(
+                each.offset,
+                None if each.leader_epoch is None or each.leader_epoch < 0 else each.leader_epoch,
+                each.metadata or "",
+            )
+            for partition, each in found.items()
+            if each.offset >= 0
+        }
+        state, kind, members = told["group_state"], "classic", len(told["members"])
+        if state not in NO_SUCH_GROUP:
+            return KafkaGroup(group_id, state, kind, members, dict(sorted(offsets.items())))
+        # Brokers describe a group of KIP-848's protocol as one that is dead, and list it as it is.
+        listed = self._until_ready(group_id, self._admin.list_groups)
+        one: dict[str, Any] = next((each for each in listed if each["group_id"] == group_id), {})
+        state, kind = one.get("group_state", "") or state, one.get("group_type", kind)
+        return KafkaGroup(group_id, state, kind, None, dict(sorted(offsets.items())))
+
+    def write(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, str]:
+        """Commit offsets for a group without members; return why a partition was refused, empty where it was not.
+
+        Raises KafkaGroupError.
+        """
+        wanted = {
+            KafkaPartition(*partition): OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
+            for partition, each in offsets.items()
+        }
+        answers = self._until_ready(group_id, lambda: self._admin.alter_group_offsets(group_id, wanted))
+        return {(partition.topic, partition.partition): _why(kind) for partition, kind in answers.items()}
+
+    def _describe(self, group_id: str) -> Any:
+        told = self._admin.describe_groups([group_id])[group_id]
+        if (told["error"] or "").startswith(_GETTING_READY):
+            raise for_code(15)(told["error"])
+        return told
+
+    def _until_ready(self, group_id: str, ask: Callable[[], _Answer]) -> _Answer:
+        deadline_s = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                return ask()
+            except (KafkaError, OSError) as error:
+                is_passing = isinstance(error, KafkaError) and error.retriable
+                if not is_passing or time.monotonic() + _AGAIN_S > deadline_s:
+                    why = say_failure(error, int(self._timeout_s * 1000))
+                    raise KafkaGroupError(f"Kafka's group '{group_id}' could not be asked about: {why}") from error
+            time.sleep(_AGAIN_S)
+
+
+def _why(kind: type[KafkaError]) -> str:
+    """Say why a partition was refused; empty for one that was not."""
+    code = getattr(kind, "errno", 0)
+    if code == 0:
+        return ""
+    if code == 25:
+        return "the group has members by now"
+    return f"{kind.__name__}: {getattr(kind, 'description', '')}".rstrip(": ")

@@ -1,0 +1,53 @@
+"""The partitions that Kafka has of topics, and that a list of offsets does not name: those that came after it."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from coordinator.cli.parts.asking import ask_for
+from coordinator.cli.parts.deciding import who_asks
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.parts import NewGroup, ResetTarget
+from coordinator.protocol.vocabulary import ResetKind
+
+_MOST_ASKED: Final = 50
+"""Partitions of one topic that are looked for at once behind those that are named."""
+
+
+def not_named(
+    named: Iterable[TopicPartition], group: str, coordinator: str, timeout_s: float
+) -> tuple[TopicPartition, ...]:
+    """Return the other partitions of the topics, topic by topic.
+
+    The coordinator is asked by dry runs of a reset, for it says of each partition whether Kafka has it; what it cannot
+    say for now ends the program, since a partition that is left out would be passed over.
+    """
+    numbers: dict[str, set[int]] = {}
+    for topic, number in named:
+        numbers.setdefault(topic, set()).add(number)
+    found: list[TopicPartition] = []
+    for topic, known in numbers.items():
+        wanted = [number for number in range(max(known)) if number not in known]
+        begin = max(known) + 1
+        while True:
+            last = (topic, begin + _MOST_ASKED - 1)
+            there = _that_are_there(topic, [*wanted, *range(begin, begin + _MOST_ASKED)], group, coordinator, timeout_s)
+            found += there
+            if last not in there:
+                break
+            begin, wanted = begin + _MOST_ASKED, []
+    return tuple(found)
+
+
+def _that_are_there(
+    topic: str, numbers: Sequence[int], group: str, coordinator: str, timeout_s: float
+) -> list[TopicPartition]:
+    targets = tuple(ResetTarget(topic, number, ResetKind.EARLIEST) for number in numbers)
+    request = ResetOffsets(group, targets, who_asks(), is_dry_run=True, new_group=NewGroup())
+    response = ask_for(coordinator, request, timeout_s, ResetOffsetsResponse, group)
+    return [
+        (result.topic, result.partition)
+        for result in response.results
+        if result.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    ]

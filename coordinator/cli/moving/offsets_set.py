@@ -1,0 +1,122 @@
+"""Offsets that come from elsewhere become those of a group: as resets, which are asked for as a dry run first.
+
+A group that is not there is made. A partition whose offset would move back is left as it is unless that is asked for,
+and is shown with what would be read again; so a list of offsets that is older than its group never takes it back
+unseen. What owners hold waits for them, as every reset does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from coordinator.cli.moving.reset_results import delta_of, write_results
+from coordinator.cli.parts.asking import ask_for, ask_in_portions
+from coordinator.cli.parts.deciding import end_with_results, who_asks
+from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.tables import OutputFormat
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.parts import NewGroup, ResetResult, ResetTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Offsets that a group is to have, with a remark for some, and the settings of the group if it is to be made."""
+
+    group: str
+    targets: Sequence[ResetTarget]
+    remarks: Mapping[TopicPartition, str]
+    new_group: NewGroup = field(default_factory=NewGroup)
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """The way in which offsets are set: for whose reason, and what is allowed."""
+
+    coordinator: str
+    timeout_s: float
+    why: str
+    dry: bool
+    release_claims: bool = False
+    moves_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The results of a group's targets, in their order, and how many were left alone so as not to move them back."""
+
+    group: str
+    results: tuple[ResetResult, ...]
+    kept: int
+
+
+def set_offsets(wish: Wish, manner: Manner) -> Outcome:
+    """Return what is done or would be; a refusal of the whole group ends the program."""
+    shown = _ask(wish, wish.targets, manner, dry=True)
+    refused = {} if manner.moves_back else {_place(result): _kept(result) for result in shown if _is_behind(result)}
+    done = {_place(result): result for result in shown} | refused
+    if not manner.dry:
+        # Without any that is accepted a group is not made; one that is to have no offsets at all is.
+        wanted = [target for target in wish.targets if done[target.topic, target.partition].error is ErrorCode.NONE]
+        if wanted or not wish.targets:
+            done |= {_place(result): result for result in _ask(wish, wanted, manner, dry=False)}
+    results = tuple(done[target.topic, target.partition] for target in wish.targets)
+    _tell(wish.group, results, manner)
+    told = tuple(_with_remark(result, wish.remarks.get(_place(result), "")) for result in results)
+    return Outcome(wish.group, told, len(refused))
+
+
+def end_with_offsets(outcomes: Sequence[Outcome], output: OutputFormat, *, dry: bool, code: int = ExitCode.OK) -> None:
+    """Write the results of groups, and end with the code that is given, or of the first that was refused."""
+    write_results([(one.group, result) for one in outcomes for result in one.results], output, dry=dry)
+    if any(one.kept for one in outcomes):
+        code = code or ExitCode.REFUSED_BY_STATE
+    end_with_results({one.group: one.results for one in outcomes}, dry=dry, code=code)
+
+
+def _ask(wish: Wish, targets: Sequence[ResetTarget], manner: Manner, *, dry: bool) -> list[ResetResult]:
+    def ask(some: tuple[ResetTarget, ...]) -> ResetOffsetsResponse:
+        request = ResetOffsets(
+            wish.group, some, who_asks(), manner.why, manner.release_claims, dry, new_group=wish.new_group
+        )
+        return ask_for(manner.coordinator, request, manner.timeout_s, ResetOffsetsResponse, wish.group)
+
+    return [result for answer in ask_in_portions(wish.group, targets, ask, dry=dry) for result in answer.results]
+
+
+def _tell(group: str, results: Sequence[ResetResult], manner: Manner) -> None:
+    good = [result for result in results if result.error is ErrorCode.NONE]
+    back = [result for result in good if _is_behind(result)]
+    if back:
+        records = -sum(delta_of(result) or 0 for result in back)
+        does = "would move" if manner.dry else "move"
+        notes.print(
+            f"Warning: {len(back)} partitions of group '{group}' {does} back, by {records} records in all: they are "
+            "read again."
+        )
+    pending = [result for result in good if result.is_pending]
+    if pending:
+        does = "would wait" if manner.dry else "wait"
+        notes.print(
+            f"Warning: {len(pending)} partitions of group '{group}' {does} for their owners to let go; what these "
+            "commit until then is read again where it is further. `kcoord group describe` shows them."
+        )
+
+
+def _is_behind(result: ResetResult) -> bool:
+    return (delta_of(result) or 0) < 0
+
+
+def _kept(result: ResetResult) -> ResetResult:
+    why = f"it would move back by {-(delta_of(result) or 0)} records; add --move-back to have it so"
+    return replace(result, error=ErrorCode.INVALID_REQUEST, message=why, is_pending=False)
+
+
+def _with_remark(result: ResetResult, remark: str) -> ResetResult:
+    return replace(result, message="; ".join(text for text in (result.message, remark) if text))
+
+
+def _place(result: ResetResult) -> TopicPartition:
+    return result.topic, result.partition

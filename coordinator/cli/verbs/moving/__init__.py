@@ -1,0 +1,1 @@
+"""The verbs by which positions are moved: import, export, and backup and restore of the cluster."""

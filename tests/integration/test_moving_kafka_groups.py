@@ -1,0 +1,101 @@
+"""docs/MIGRATION.md: a consumer group of Kafka becomes ours and goes back, and no record is missed or read twice."""
+
+import csv
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from kafka import KafkaConsumer
+
+from kcoord import Consumer
+from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.kcoord_command import kcoord
+from tests.helpers.processes import eventually
+
+if TYPE_CHECKING:
+    from coordinator.local.kafka.broker import LocalKafka
+    from coordinator.local.node import LocalCoordinator
+
+pytestmark = pytest.mark.kafka
+
+
+def read(consumer: Any, count: int) -> list[int]:
+    """Return the next values, and commit them."""
+    found: list[int] = []
+
+    def are_there() -> bool:
+        polled = consumer.poll(timeout_ms=200, max_records=count - len(found))
+        found.extend(int(record.value) for records in polled.values() for record in records)
+        return len(found) >= count
+
+    eventually(are_there, 30)
+    consumer.commit()
+    return found
+
+
+def of_kafka(kafka: "LocalKafka", topic: str, group: str) -> KafkaConsumer:
+    # A group that begins at the end would miss what it was not told of, and one that began anew would read it twice.
+    return KafkaConsumer(
+        topic,
+        bootstrap_servers=kafka.bootstrap_servers,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+    )
+
+
+def ours(node: "LocalCoordinator", topic: str, group: str) -> Consumer:
+    return Consumer(
+        topic, coordinators=node.address, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+
+
+def test_kafka_group_becomes_ours_and_goes_back(
+    kafka: "LocalKafka", topic: Callable[..., str], coordinator: "LocalCoordinator"
+) -> None:
+    name, node, seen = topic(2), coordinator, Counter[int]()
+    group = f"{name}-group"
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 40)
+    words = ("import", "kafka-group", group, "-o", "json")
+    with_kafka = of_kafka(kafka, name, group)
+    seen.update(read(with_kafka, 15))
+    shown = kcoord(node, *words, exit_code=4)
+    assert "has 1 member and is Stable" in shown.stderr
+    assert {row["state"] for row in shown.data} == {"would-set"}, "a dry run shows what its members have committed"
+    assert kcoord(node, *words, "--execute", exit_code=4).data is None
+    with_kafka.close()
+
+    dry = kcoord(node, *words)
+    assert [row["current_offset"] for row in dry.data] == [None] * len(dry.data)
+    assert sum(row["new_offset"] for row in dry.data) == 15
+    kcoord(node, "group", "describe", group, exit_code=3)
+    done = kcoord(node, *words, "--execute", "--why", "one group for Spark and Python")
+    assert {row["state"] for row in done.data} == {"set"}
+    with ours(node, name, group) as consumer:
+        seen.update(read(consumer, 12))
+        back = ("export", group, "--as", "kafka-group")
+        assert "stop the members" in kcoord(node, *back, "--execute", exit_code=4).stderr
+    produce_numbers(kafka.bootstrap_servers, name, 2, 40, 10)
+
+    shown = kcoord(node, *back, "-o", "json")
+    assert [(row["delta"] >= 0, row["state"]) for row in shown.data] == [(True, "would-set")] * 2
+    assert sum(row["new_offset"] for row in shown.data) == 27
+    written = kcoord(node, *back, "-o", "json", "--execute", "--why", "and back")
+    assert {row["state"] for row in written.data} == {"set"}
+    with_kafka = of_kafka(kafka, name, group)
+    seen.update(read(with_kafka, 23))
+    with_kafka.close()
+    assert seen == Counter(range(50)), "each record is read once"
+
+    kept = kcoord(node, *back, "-o", "json", "--execute", exit_code=4)
+    assert {row["state"] for row in kept.data} == {"refused"}
+    assert "would move back" in kept.stderr
+    with_csv = list(csv.reader(kcoord(node, "export", group, "--as", "csv").stdout.splitlines()))
+    assert [row[:2] for row in with_csv] == [[name, "0"], [name, "1"]]
+    assert sum(int(offset) for *_, offset in with_csv) == 27
+
+
+def test_group_that_kafka_does_not_have_is_not_found(coordinator: "LocalCoordinator") -> None:
+    said = kcoord(coordinator, "import", "kafka-group", "no-\x1b[31msuch", "--as", "g", exit_code=3)
+    assert said.stderr.splitlines()[-1] == r"Consumer group 'no-\x1b[31msuch' does not exist in Kafka."
