@@ -11,7 +11,7 @@ import typer
 from coordinator.cli.parts.asking import CommandConfig, take_command_config
 from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
 from coordinator.cli.verbs.access import acl, user
-from coordinator.cli.verbs.moving import exports, imports
+from coordinator.cli.verbs.moving import backups, exports, imports
 from coordinator.cli.verbs.serving import console
 from coordinator.cli.verbs.shards import looking, moving
 
@@ -25,6 +25,7 @@ serve.add_verbs(app)
 dev_topics.add_verbs(dev.app)
 app.add_typer(dev.app, name="dev")
 app.add_typer(groups.app, name="group")
+backups.add_verbs(cluster.clusters)
 app.add_typer(cluster.clusters, name="cluster")
 app.add_typer(cluster.nodes, name="node")
 app.add_typer(looking.app, name="shard")

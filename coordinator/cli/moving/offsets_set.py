@@ -54,12 +54,12 @@ class Outcome:
 
 def set_offsets(wish: Wish, manner: Manner) -> Outcome:
     """Return what is done or would be; a refusal of the whole group ends the program."""
-    shown = _ask(wish, wish.targets, manner, dry=True)
+    shown = [_unless_it_is_there(result) for result in _ask(wish, wish.targets, manner, dry=True)]
     refused = {} if manner.moves_back else {_place(result): _kept(result) for result in shown if _is_behind(result)}
     done = {_place(result): result for result in shown} | refused
     if not manner.dry:
         # Without any that is accepted a group is not made; one that is to have no offsets at all is.
-        wanted = [target for target in wish.targets if done[target.topic, target.partition].error is ErrorCode.NONE]
+        wanted = [target for target in wish.targets if _is_to_be_set(done[target.topic, target.partition])]
         if wanted or not wish.targets:
             done |= {_place(result): result for result in _ask(wish, wanted, manner, dry=False)}
     results = tuple(done[target.topic, target.partition] for target in wish.targets)
@@ -103,6 +103,15 @@ def _tell(group: str, results: Sequence[ResetResult], manner: Manner) -> None:
             f"Warning: {len(pending)} partitions of group '{group}' {does} for their owners to let go; what these "
             "commit until then is read again where it is further. `kcoord group describe` shows them."
         )
+
+
+def _is_to_be_set(result: ResetResult) -> bool:
+    return result.error is ErrorCode.NONE and delta_of(result) != 0
+
+
+def _unless_it_is_there(result: ResetResult) -> ResetResult:
+    """Have an offset that is the group's already wait for nobody: its owner is not stopped for it."""
+    return replace(result, is_pending=False) if delta_of(result) == 0 else result
 
 
 def _is_behind(result: ResetResult) -> bool:

@@ -13,7 +13,7 @@ RESET_COLUMNS: Final = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OF
 def write_results(results: Sequence[tuple[str, ResetResult]], output: OutputFormat, *, dry: bool) -> None:
     """Write the results of groups, each with its group's id."""
     if output is OutputFormat.JSON:
-        write_json([_as_json(group, result, dry=dry) for group, result in results])
+        write_json([row_as_json(group, result, dry=dry) for group, result in results])
         return
     rows: list[tuple[Cell, ...]] = [
         (
@@ -38,7 +38,8 @@ def delta_of(result: ResetResult) -> int | None:
     return result.new_offset - result.old_offset
 
 
-def _as_json(group: str, result: ResetResult, *, dry: bool) -> dict[str, object]:
+def row_as_json(group: str, result: ResetResult, *, dry: bool) -> dict[str, object]:
+    """Return a result as JSON has it."""
     return {
         "group": group,
         "topic": result.topic,

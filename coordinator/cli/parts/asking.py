@@ -10,8 +10,10 @@ import typer
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.client.command_config import read_command_config
+from coordinator.client.refusals import refusal_of
 from coordinator.client.request import ask
 from coordinator.client.security import Coordinators, SecurityError, security_of_options
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
 from coordinator.protocol.text.addresses import parse_addresses
@@ -100,6 +102,21 @@ def ask_for(
     with tool_errors_as_text():
         response = ask(coordinators_of(coordinator), request, timeout_s)
     must_not_be_refused(response, group_id)
+    return _of_kind(response, expected)
+
+
+def ask_if_there(coordinator: str, request: Request, timeout_s: float, expected: type[_Expected]) -> _Expected | None:
+    """Return the response to a request about a group, None where there is none; else as `ask_for`."""
+    with tool_errors_as_text():
+        response = ask(coordinators_of(coordinator), request, timeout_s)
+    refusal = refusal_of(response)
+    if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
+        return None
+    must_not_be_refused(response)
+    return _of_kind(response, expected)
+
+
+def _of_kind(response: Response, expected: type[_Expected]) -> _Expected:
     if not isinstance(response, expected):
         notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
         raise typer.Exit(ExitCode.ERROR)

@@ -12,7 +12,14 @@ from typer.main import get_command
 from coordinator.cli import app
 
 ROOT = Path(__file__).parents[3]
-PAGES = ("README.md", "docs/SPARK.md", "docs/OPERATIONS.md", "docs/RECONCILIATION.md", "docs/ARCHITECTURE.md")
+PAGES = (
+    "README.md",
+    "docs/SPARK.md",
+    "docs/OPERATIONS.md",
+    "docs/MIGRATION.md",
+    "docs/RECONCILIATION.md",
+    "docs/ARCHITECTURE.md",
+)
 PLACES = {"HOST:9092": "127.0.0.1:9092", "H:P": "127.0.0.1:9292", "TIME": "2026-03-01T08:00:00Z", "…": ""}
 
 
