@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Consumer as NewerConsumer
 from kafka import KafkaConsumer
 
 from kcoord import Consumer
@@ -94,6 +95,25 @@ def test_kafka_group_becomes_ours_and_goes_back(
     with_csv = list(csv.reader(kcoord(node, "export", group, "--as", "csv").stdout.splitlines()))
     assert [row[:2] for row in with_csv] == [[name, "0"], [name, "1"]]
     assert sum(int(offset) for *_, offset in with_csv) == 27
+
+
+def test_group_of_the_newer_protocol_is_seen_to_have_members_and_is_taken_over_without(
+    kafka: "LocalKafka", topic: Callable[..., str], coordinator: "LocalCoordinator"
+) -> None:
+    name = topic(1)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 10)
+    servers = {"bootstrap.servers": kafka.bootstrap_servers, "auto.offset.reset": "earliest"}
+    consumer = NewerConsumer(servers | {"group.id": name, "group.protocol": "consumer", "enable.auto.commit": False})
+    consumer.subscribe([name])
+    found: list[Any] = []
+    eventually(lambda: bool(found.extend(consumer.consume(7 - len(found), 0.5))) or len(found) == 7, 30)
+    consumer.commit(asynchronous=False)
+    words = ("import", "kafka-group", name, "-o", "json")
+    shown = kcoord(coordinator, *words, exit_code=4)
+    assert f"Kafka's group '{name}' has members and is Stable" in shown.stderr
+    consumer.close()
+    taken = kcoord(coordinator, *words, "--execute")
+    assert [(row["new_offset"], row["state"]) for row in taken.data] == [(7, "set")]
 
 
 def test_group_that_kafka_does_not_have_is_not_found(coordinator: "LocalCoordinator") -> None:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import pkcs12
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
 
+from coordinator.cli.moving.kafka_groups import KafkaGroup, KafkaGroupError, kafka_groups, read_kafka_config
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import MirroredTopic, MirrorOffsets, OffsetToResolve
 from coordinator.core.events import EndOffsetsRead, KafkaFailed, OffsetsResolved, TopicsRead
@@ -54,6 +55,7 @@ pytestmark = [
 
 OPEN, HIDDEN = "open-topic", "hidden-topic"
 RECORDS = 20
+SCRAM = "SCRAM-SHA-512"
 CANARY = "c4n4ry-p4ssw0rd"
 LONG_MS = 60_000
 """A time-out that no test waits for: what is told was told for its own reason."""
@@ -305,3 +307,26 @@ def test_a_consumer_of_a_node_before_a_secured_kafka_reads_and_its_rights_are_to
     with pytest.raises(KcoordError, match=r"(?i)authoriz"):
         list(read_ranges(parsed.kafka, [wanted], columns=COLUMNS, fail_on_data_loss=True, timeout_s=20, pool=pool))
     pool.close_idle()
+
+
+def test_a_tool_speaks_to_kafka_by_a_file_with_its_settings(secured: Secured, tmp_path: Path) -> None:
+    file = tmp_path / "kafka.properties"
+    options = {name.removeprefix("kafka."): text for name, text in secured.kafka.options("SASL_SSL", SCRAM).items()}
+
+    def read(group: str, **changed: str) -> KafkaGroup | str:
+        file.write_text("".join(f"{name}={text}\n" for name, text in (options | changed).items()))
+        file.chmod(0o600)
+        try:
+            with kafka_groups((), read_kafka_config(file), 10) as groups:
+                return groups.read(group)
+        except KafkaGroupError as error:
+            return str(error)
+
+    assert "GroupAuthorizationFailed" in str(read("somebody's")), "it has logged in, and may not read the group"
+    with KafkaAdminClient(bootstrap_servers=secured.kafka.broker.bootstrap_servers) as admin:
+        pattern = ResourcePattern(ResourceType.GROUP, "mine")
+        admin.create_acls([ACL(f"User:{USER}", "*", ACLOperation.DESCRIBE, ACLPermissionType.ALLOW, pattern)])
+    eventually(lambda: isinstance(read("mine"), KafkaGroup), 30)
+    refused = str(read("mine", **{"sasl.password": CANARY}))
+    assert any(words in refused for words in ("log-in of this node is refused", "logged in as reader")), refused
+    assert CANARY not in refused

@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -22,6 +22,8 @@ from kafka.structs import TopicPartition as KafkaPartition
 from coordinator.client.command_config import read_named_values
 from coordinator.client.security import SecurityError
 from coordinator.protocol.ids import TopicPartition
+from coordinator.runtime.kafka.access import KafkaAccess
+from coordinator.runtime.kafka.client import KafkaAwayError, KafkaClient
 from coordinator.runtime.kafka.failures import say_failure
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.kafka_settings import (
@@ -32,6 +34,7 @@ from spark_kcoord.options.kafka_settings import (
 )
 
 _PREFIX: Final = "kafka."
+_OF_ACCESS: Final = ("security_protocol", "sasl_", "ssl_")
 _AGAIN_S: Final = 0.2
 _GETTING_READY: Final = ("[Error 14]", "[Error 15]", "[Error 16]")
 """Beginnings of an error of a group that passes: it loads, has no coordinator yet, or another one."""
@@ -114,6 +117,11 @@ def kafka_groups(servers: Sequence[str], options: Mapping[str, str], timeout_s: 
     client = {"request_timeout_ms": timeout_ms, **dict(settings.client)}
     named = servers or settings.servers
     try:
+        # The library tries again and again, and keeps to itself why it does not get in; this one tells it at once.
+        KafkaClient(named, timeout_ms, timeout_ms, _access_of(client)).close()
+    except (KafkaAwayError, ValueError) as error:
+        raise KafkaGroupError(str(error)) from error
+    try:
         admin = KafkaAdminClient(bootstrap_servers=list(named), bootstrap_timeout_ms=timeout_ms, **client)
     except (KafkaError, OSError, ValueError) as error:
         why = say_failure(error, timeout_ms)
@@ -122,6 +130,22 @@ def kafka_groups(servers: Sequence[str], options: Mapping[str, str], timeout_s: 
         yield KafkaGroups(admin, timeout_s)
     finally:
         admin.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _AccessByOptions(KafkaAccess):
+    """The settings of a file, as the library takes them."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def for_library(self) -> dict[str, Any]:
+        """Return those of the log-in and of TLS."""
+        return {name: value for name, value in self.settings.items() if name.startswith(_OF_ACCESS)}
+
+
+def _access_of(client: Mapping[str, Any]) -> KafkaAccess:
+    mechanism, username = client.get("sasl_mechanism", ""), client.get("sasl_plain_username", "")
+    return _AccessByOptions(mechanism=mechanism, username=username, settings=client)
 
 
 class KafkaGroups:

@@ -1,0 +1,104 @@
+"""Files with Kafka's own settings, and the positions that are made of what a group of Kafka and a group here have."""
+
+from pathlib import Path
+
+import pytest
+
+from coordinator.cli.moving.kafka_groups import Committed, KafkaGroup, read_kafka_config
+from coordinator.cli.moving.ways_out import StartingOffsets, for_kafka, planned, starting_offsets, written
+from coordinator.client.security import SecurityError
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import Claim, ClaimState, CommittedOffset, PartitionDescription, ResetResult
+
+T0, T1 = ("t", 0), ("t", 1)
+SECRET = "c4n4ry"
+
+
+def config(tmp_path: Path, text: str, mode: int = 0o600) -> Path:
+    path = tmp_path / "kafka.properties"
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+class TestConfig:
+    def test_kafkas_names_are_taken_with_and_without_the_prefix(self, tmp_path: Path) -> None:
+        text = "# of our tools\nsecurity.protocol=SASL_SSL\n\nkafka.sasl.mechanism = PLAIN\nmax.poll.records=7\n"
+        assert read_kafka_config(config(tmp_path, text)) == {
+            "kafka.security.protocol": "SASL_SSL",
+            "kafka.sasl.mechanism": "PLAIN",
+        }
+
+    def test_without_a_file_there_is_nothing(self) -> None:
+        assert read_kafka_config(None) == {}
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("security.protocl=SSL", "did you mean security.protocol?"),
+            ("sasl.password", "line 1: is not NAME=VALUE"),
+            ("client.id=a\nclient.id=b", "line 2: client.id is given twice"),
+            ("ssl.keystore.password=c4n4ry", "ssl.keystore.password cannot be used here"),
+        ],
+    )
+    def test_what_is_wrong_is_said_and_no_value_shown(self, tmp_path: Path, text: str, said: str) -> None:
+        with pytest.raises(SecurityError) as refused:
+            read_kafka_config(config(tmp_path, text))
+        assert said in str(refused.value)
+        assert SECRET not in str(refused.value)
+
+    def test_password_that_others_may_read_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(SecurityError, match=r"holds sasl\.password and may be read by others: `chmod 600"):
+            read_kafka_config(config(tmp_path, f"sasl.password={SECRET}", 0o640))
+
+
+@pytest.mark.parametrize(
+    ("state", "has_members", "exists"),
+    [
+        ("Stable", True, True),
+        ("PreparingRebalance", True, True),
+        ("Assigning", True, True),
+        ("Empty", False, True),
+        ("Dead", False, False),
+        ("", False, False),
+    ],
+)
+def test_states_of_a_group_of_kafka(state: str, has_members: bool, exists: bool) -> None:
+    group = KafkaGroup("g", state, "classic", None, {})
+    assert (group.has_members, group.exists) == (has_members, exists)
+
+
+def test_starting_offsets_name_every_partition_and_guess_none() -> None:
+    claim = Claim("t", "id", 1, 4, 60, 80)
+    found = starting_offsets(
+        (
+            PartitionDescription("t", 0, 50),
+            PartitionDescription("t", 1, claim=claim, claim_state=ClaimState.RUNNING),
+            PartitionDescription("u", 0),
+        ),
+        [("u", 1)],
+    )
+    assert found == StartingOffsets({"t": {"0": 50, "1": 60}, "u": {"0": -2, "1": -2}}, 1, 2)
+
+
+def test_kafkas_group_is_given_epochs_and_metadata_and_told_where_others_come_from() -> None:
+    offsets = (CommittedOffset("t", "id", 0, 50, 4, "note", 1), CommittedOffset("t", "id", 1, 60, None, "", 1))
+    assert for_kafka(offsets, "from g") == {T0: Committed(50, 4, "note"), T1: Committed(60, None, "from g")}
+
+
+def test_kafkas_group_is_not_taken_back_unless_told() -> None:
+    wanted, there = {T0: Committed(50), T1: Committed(60)}, {T0: Committed(55)}
+    results, kept = planned(wanted, there, moves_back=False)
+    assert [(result.error, result.old_offset, result.new_offset) for result in results] == [
+        (ErrorCode.INVALID_REQUEST, 55, 50),
+        (ErrorCode.NONE, None, 60),
+    ]
+    assert kept == 1
+    assert planned(wanted, there, moves_back=True)[1] == 0
+
+
+def test_what_kafka_refuses_is_told_partition_by_partition() -> None:
+    results = [ResetResult(*T0, old_offset=1, new_offset=2), ResetResult(*T1, new_offset=3)]
+    first, second = written(results, {T0: "the group has members by now", T1: ""})
+    assert (first.error, first.message) == (ErrorCode.INVALID_REQUEST, "the group has members by now")
+    assert second == results[1]

@@ -1,0 +1,63 @@
+"""`kcoord export` to standard output, on the real core."""
+
+import json
+
+import pytest
+
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.parts import NewGroup, ResetTarget
+from tests.helpers.node_world import NodeWorld
+from tests.unit.cli.verbs.moving.conftest import Run
+
+
+@pytest.fixture
+def world() -> NodeWorld:
+    """Return a node with a group that has offsets of two of the three partitions of t, and of u."""
+    made = NodeWorld({"t": 3, "u": 1}, shards=1)
+    made.kafka.absent |= {(topic, number) for topic in ("t", "u") for number in range(200)}
+    made.kafka.absent -= {("t", 0), ("t", 1), ("t", 2), ("u", 0)}
+    targets = tuple(
+        ResetTarget(topic, number, "offset", offset)
+        for topic, number, offset in (("t", 0, 20), ("t", 2, 30), ("u", 0, 40))
+    )
+    asked = ResetOffsets("g", targets, "ann", is_dry_run=False, new_group=NewGroup())
+    made.connect().ask(asked, ResetOffsetsResponse)
+    return made
+
+
+def test_starting_offsets_name_partitions_that_the_group_has_not_heard_of(run: Run, world: NodeWorld) -> None:
+    ran = run(world, "export", "g", "--as", "starting-offsets")
+    assert json.loads(ran.stdout) == {"t": {"0": 20, "2": 30, "1": -2}, "u": {"0": 40}}
+    assert ran.stderr == "1 partitions have no committed offset and start at their beginning, which is -2.\n"
+
+
+def test_some_of_it_can_be_chosen(run: Run, world: NodeWorld) -> None:
+    assert json.loads(run(world, "export", "g", "--as", "starting-offsets", "--topic", "u").stdout) == {"u": {"0": 40}}
+    one = run(world, "export", "g", "--as", "starting-offsets", "--topic", "t:0")
+    assert json.loads(one.stdout) == {"t": {"0": 20}}, "who assigns partitions is given those"
+
+
+def test_csv_is_what_kafkas_tool_reads(run: Run, world: NodeWorld) -> None:
+    assert run(world, "export", "g", "--as", "csv").stdout == "t,0,20\nt,2,30\nu,0,40\n"
+
+
+def test_members_that_go_on_are_told_of(run: Run, world: NodeWorld) -> None:
+    world.join("m1", topics=("t",))
+    ran = run(world, "export", "g", "--as", "csv")
+    assert "Warning: group 'g' has 1 members; what they commit from now on is not in it." in ran.stderr
+
+
+def test_group_that_is_not_there_is_not_found(run: Run, world: NodeWorld) -> None:
+    ran = run(world, "export", "typo\x1b[31m", "--as", "csv")
+    assert (ran.exit_code, ran.stderr) == (3, "Consumer group 'typo\\x1b[31m' does not exist.\n")
+
+
+def test_group_without_offsets_has_nothing_to_write(run: Run, world: NodeWorld) -> None:
+    world.connect().ask(ResetOffsets("empty", (), "ann", is_dry_run=False, new_group=NewGroup()), ResetOffsetsResponse)
+    assert run(world, "export", "empty", "--as", "csv").exit_code == 3
+
+
+@pytest.mark.parametrize("word", ["--execute", "--move-back", "--while-running", "-o=json", "--kafka-group=x"])
+def test_flags_of_the_other_form_are_wrong(run: Run, world: NodeWorld, word: str) -> None:
+    ran = run(world, "export", "g", "--as", "csv", *word.split("="))
+    assert (ran.exit_code, ran.asked) == (2, ())
