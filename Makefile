@@ -32,6 +32,7 @@ help:
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
+	@echo 'make audit           known vulnerabilities, bandit, a bill of materials (ADVISORIES=DIR where osv.dev is not reached)'
 	@echo 'make acl-matrix      every verb by every kind of principal on every kind of resource, against a table (a second)'
 	@echo 'make compare-kafka-python   the same programs by KafkaConsumer and by kcoord, which must be equal (3 minutes)'
 	@echo 'make bench-consumer  the plain consumer beside kafka-python, confluent-kafka and aiokafka (20 minutes; SCALE=0.02 to try)'
@@ -151,6 +152,14 @@ FRAMES = 300000
 
 fuzz-node: setup
 	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
+
+.PHONY: audit
+ADVISORIES =
+ADVISORY_DAYS = 30
+
+audit:
+	@scripts/setup.sh audit
+	@.tools/audit/bin/python scripts/audit.py $(if $(ADVISORIES),--advisories $(ADVISORIES)) --most-days $(ADVISORY_DAYS)
 
 .PHONY: acl-matrix
 acl-matrix: setup

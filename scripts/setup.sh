@@ -2,11 +2,12 @@
 # Brings a machine that has Python 3.11+ and Java 17+ to where everything runs: uv, the virtual environment with the
 # locked dependencies, and the jars of Kafka and ZooKeeper in the user's cache. Does only what is missing; takes a moment when nothing is.
 # A machine that lacks Python or Java is told in one sentence what to install.
+#     setup.sh GROUP        then also .tools/GROUP, an environment with that group of tools of pyproject.toml
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly uv_version=0.13.8 uv_minimum='(0, 9)'
-readonly stamp=.venv/.kcoord-setup
+readonly stamp=.venv/.kcoord-setup group=${1:-}
 unset VIRTUAL_ENV UV_PROJECT_ENVIRONMENT PYTHONHOME PYTHONPATH
 
 note() { printf 'setup: %s\n' "$*" >&2; }
@@ -70,4 +71,15 @@ fi
 # Only the tests need it, so that nothing else is kept from running.
 if [ -z "${KCOORD_CHROMIUM:-}" ] && ! command -v chromium chromium-browser google-chrome google-chrome-stable chrome >/dev/null; then
     note "no Chromium is on the PATH, which the browser tests of make test need: install one, for example with \`apt install chromium\`."
+fi
+
+if [ -n "$group" ]; then
+    # Tools that need nothing of ours are installed alone.
+    if [ "$group" = audit ]; then only=(--only-group audit); else only=(--group "$group"); fi
+    if [ "$(cat ".tools/$group/.kcoord-setup" 2>/dev/null)" != "$wanted" ]; then
+        note "the tools of $group into .tools/$group"
+        UV_PROJECT_ENVIRONMENT=.tools/$group "$(find_uv)" sync --frozen --no-python-downloads --python "$python" "${only[@]}" >&2 ||
+            fail "The tools of $group could not be installed: see above; the same command goes on where it stopped."
+        printf '%s\n' "$wanted" >".tools/$group/.kcoord-setup"
+    fi
 fi

@@ -88,7 +88,7 @@ def findings(root: Path) -> Iterator[Finding]:
         yield from _words(root, path)
 
 
-def judge(found: Sequence[Finding], excuses: Sequence[Excuse]) -> list[str]:
+def judge(found: Sequence[Finding], excuses: Sequence[Excuse], listed_in: str = "scripts/tidy.py") -> list[str]:
     """Return what is wrong, a line each: findings without an excuse, and excuses without a finding."""
     wrong: list[str] = []
     needed: Counter[Excuse] = Counter()
@@ -102,7 +102,7 @@ def judge(found: Sequence[Finding], excuses: Sequence[Excuse]) -> list[str]:
         if excuse.at_most is not None and count > excuse.at_most:
             wrong.append(f"{finding.path}: {finding.text}; its exception allows {excuse.at_most}")
     wrong += [
-        f"{one.path}: the exception from '{one.rule}' is not needed any more; take it off the list in scripts/tidy.py"
+        f"{one.path}: the exception from '{one.rule}' is not needed any more; take it off the list in {listed_in}"
         for one in excuses
         if one not in needed
     ]
