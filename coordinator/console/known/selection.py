@@ -14,6 +14,7 @@ from coordinator.protocol.text.escaping import one_line
 PER_PAGE: Final = 100
 MOST_PER_PAGE: Final = 1_000
 LONGEST_SEARCH: Final = 250
+LAST_PAGE: Final = 10_000_000
 
 _Row = TypeVar("_Row")
 
@@ -87,7 +88,7 @@ class Table(Generic[_Row]):
             tuple((name, frozenset(words)) for name, words in sorted(among.items())),
             sort,
             order == "desc",
-            _number("page", single, 1, 10_000_000),
+            _number("page", single, 1, LAST_PAGE),
             _number("per_page", single, PER_PAGE, MOST_PER_PAGE),
         )
 

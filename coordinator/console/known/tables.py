@@ -13,7 +13,7 @@ from coordinator.console.known.selection import Table
 from coordinator.protocol.vocabulary import EventKind, GroupStatus, MemberStatus, ShardStatus
 
 GROUP_STATUSES: Final = (Status.OK, Status.WARN, Status.ERR)
-_PARTITION_STATUSES: Final = frozenset(str(status) for status in Status if status is not Status.ERR)
+PARTITION_STATUSES: Final = frozenset(str(status) for status in Status if status is not Status.ERR)
 
 GROUPS: Final[Table[Group]] = Table(
     searched=lambda row: row.group,
@@ -123,5 +123,5 @@ def partition_places(measured: Measured) -> Table[int]:
             "consumer_id": lambda place: partitions[place].member_id or "",
             "status": lambda place: measured.statuses[place] or "",
         },
-        words={"status": _PARTITION_STATUSES},
+        words={"status": PARTITION_STATUSES},
     )

@@ -1,4 +1,4 @@
-"""The API by HTTP: documents as JSON, failures as documents too, and what cannot be printed as escapes."""
+"""The API by HTTP: each operation of the table, and acts."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
@@ -9,23 +9,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from coordinator.console.documents import Act, Failure
+from coordinator.console.documents import Act
 from coordinator.console.known.selection import BadQueryError
 from coordinator.console.web.acting import Actor, NotAllowedError, RefusedError
+from coordinator.console.web.answers import failure, json_response
 from coordinator.console.web.operations import ACTS, OPERATIONS, ROOT, Operation, openapi
 from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader
-from coordinator.protocol.text.escaping import json_document, one_line
-
-
-def json_response(document: object, status: int = 200) -> Response:
-    """Return a document as an answer."""
-    text = json_document(msgspec.json.encode(document).decode())
-    return Response(text, status, media_type="application/json")
-
-
-def failure(status: int, error: str, message: str) -> Response:
-    """Return why a request is not done."""
-    return json_response(Failure(error=error, message=one_line(message)), status)
 
 
 FORESEEN: Final = {

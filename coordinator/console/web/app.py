@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from coordinator.console.web import api, pages
 from coordinator.console.web.acting import Actor
+from coordinator.console.web.answers import failure
 from coordinator.console.web.changes import Changes
 from coordinator.console.web.guard import Guard
 from coordinator.console.web.operations import CHANGES
@@ -25,8 +26,8 @@ def make_app(reader: Reader, changes: Changes) -> Starlette:
         if not request.url.path.startswith("/api/"):
             return pages.not_there(reader, request, status)
         if status == 404:
-            return api.failure(404, "not_found", f"there is no {request.url.path}; /api/docs lists what there is")
-        return api.failure(status, "refused", error.detail if isinstance(error, HTTPException) else "it failed")
+            return failure(404, "not_found", f"there is no {request.url.path}; /api/docs lists what there is")
+        return failure(status, "refused", error.detail if isinstance(error, HTTPException) else "it failed")
 
     return Starlette(
         routes=[*api.routes(reader, actor), Route(CHANGES, changes.endpoint), *pages.routes(reader, actor)],

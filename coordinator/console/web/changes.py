@@ -10,7 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from coordinator.console.known.picture import Picture
-from coordinator.console.web.api import failure
+from coordinator.console.web.answers import failure
 from coordinator.protocol.text.escaping import json_document
 
 STREAMS: Final = 64

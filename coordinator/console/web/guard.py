@@ -15,10 +15,14 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from coordinator.console.web.answers import failure
+
 LARGEST_BODY: Final = 1024 * 1024
 MARK: Final = "x-kcoord-console"
 """The header that pages and programs send with what changes something; its value does not matter."""
 _READING: Final = frozenset({"GET", "HEAD"})
+_WORDS: Final = {403: "not_allowed", 405: "bad_method", 413: "too_large", 421: "bad_host"}
+"""The words of refusals to programs."""
 _POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -88,7 +92,9 @@ class Guard:
         refusal = self._refusal(scope["method"], headers)
         if refusal is not None:
             status, why = refusal
-            await PlainTextResponse(f"{why}\n", status)(scope, receive, send_guarded)
+            is_api = scope["path"].startswith("/api/")
+            answer = failure(status, _WORDS[status], why) if is_api else PlainTextResponse(f"{why}\n", status)
+            await answer(scope, receive, send_guarded)
             return
         await self._app(scope, receive, send_guarded)
 

@@ -30,7 +30,7 @@ from coordinator.console.documents import (
     TopicGroup,
 )
 from coordinator.console.known import tables
-from coordinator.console.known.selection import MOST_PER_PAGE, PER_PAGE, Table
+from coordinator.console.known.selection import LAST_PAGE, LONGEST_SEARCH, MOST_PER_PAGE, PER_PAGE, Table
 from coordinator.console.web.guard import MARK
 from coordinator.console.web.reading import Query, Reader
 
@@ -179,6 +179,7 @@ def openapi() -> dict[str, Any]:
         "403": "Changes are off, or the request comes from a page of another site.",
         "404": "There is no such group.",
         "409": "The coordinator refused.",
+        "413": "The act is too large.",
         "503": "No coordinator answers.",
     }
     paths[ACTS] = {
@@ -214,7 +215,11 @@ def _row_parameters(operation: Operation) -> list[dict[str, Any]]:
     keys = operation.fields if table is None else tuple(table.keys)
     if not keys:
         return []
-    words = {"topic": None, "consumer_id": None, "status": None} if table is None else dict.fromkeys(table.fields)
+    words: dict[str, frozenset[str] | None] = (
+        {"topic": None, "consumer_id": None, "status": tables.PARTITION_STATUSES}
+        if table is None
+        else {name: table.words.get(name) for name in table.fields}
+    )
     filters = [
         {
             "name": name,
@@ -222,21 +227,21 @@ def _row_parameters(operation: Operation) -> list[dict[str, Any]]:
             "description": "Only rows that have this; may be given repeatedly.",
             "schema": {
                 "type": "array",
-                "items": (
-                    {"type": "string", "enum": sorted(table.words[name])}
-                    if table is not None and name in table.words
-                    else {"type": "string"}
-                ),
+                "items": {"type": "string"} if allowed is None else {"type": "string", "enum": sorted(allowed)},
             },
         }
-        for name in words
+        for name, allowed in words.items()
     ]
     return [
-        _parameter("search", "Only rows in whose names this is, whatever its case.", {"type": "string"}),
+        _parameter(
+            "search",
+            "Only rows in whose names this is, whatever its case.",
+            {"type": "string", "maxLength": LONGEST_SEARCH},
+        ),
         *filters,
         _parameter("sort", "The order of rows; what is not known is last.", {"type": "string", "enum": list(keys)}),
         _parameter("order", "", {"type": "string", "enum": ["asc", "desc"], "default": "asc"}),
-        _parameter("page", "Counted from 1.", {"type": "integer", "minimum": 1, "default": 1}),
+        _parameter("page", "Counted from 1.", {"type": "integer", "minimum": 1, "maximum": LAST_PAGE, "default": 1}),
         _parameter("per_page", "", {"type": "integer", "minimum": 1, "maximum": MOST_PER_PAGE, "default": PER_PAGE}),
     ]
 

@@ -161,7 +161,8 @@ def test_the_names_of_loopback_are_answered(host: str) -> None:
 )
 def test_a_page_of_another_site_cannot_change_anything(world: ConsoleWorld, headers: dict[str, str]) -> None:
     said = world.client.post("/api/v1/groups/g/acts/pause", json={}, headers=headers)
-    assert said.status_code == 403
+    assert (said.status_code, said.json()["error"]) == (403, "not_allowed")
+    assert world.client.post("/groups/g/acts/pause", data={}, headers=headers).status_code == 403
 
 
 def test_other_methods_and_large_bodies_are_refused(world: ConsoleWorld) -> None:

@@ -148,6 +148,27 @@ def test_without_a_coordinator_pages_say_so_and_try_again() -> None:
     assert "1 min 30 s ago" in page
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "..%2fserver.py",
+        "%2e%2e/%2e%2e/server.py",
+        "%2e%2e%2f%2e%2e%2f%2e%2e%2f%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "..%5cserver.py",
+        "%2fetc%2fpasswd",
+        "console.css%00.js",
+        "%00",
+        "",
+        "x" * 5_000,
+    ],
+)
+def test_no_file_but_those_of_the_console_is_served(world: ConsoleWorld, path: str) -> None:
+    said = world.get(f"/assets/{path}")
+    assert said.status_code == 404
+    assert "def " not in said.text
+    assert "root:" not in said.text
+
+
 def test_files_of_others_are_those_that_the_list_says_with_their_licences() -> None:
     listed = files_of_others()
     own = {"console.css", "console.js", "icon.svg", "LICENSES.md", "htmx.LICENSE.txt", "uPlot.LICENSE.txt"}
