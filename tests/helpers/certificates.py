@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 YEAR = datetime.timedelta(days=365)
@@ -40,6 +41,19 @@ class Authority:
         made.private_key_pem.write_to_path(str(pair.key))
         pair.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         return pair
+
+
+def lock(pair: Pair, password: str) -> Pair:
+    """Encrypt the key of a pair, in its file; return the pair."""
+    key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
+    pair.key.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(password.encode()),
+        )
+    )
+    return pair
 
 
 def long_ago() -> datetime.datetime:

@@ -1,5 +1,6 @@
 """A node as a bare process of the test, which sees its signals, its exit code, and the two streams it writes to."""
 
+import json
 import os
 import re
 import signal
@@ -67,6 +68,13 @@ class NodeProcess:
         ready = _READY.search(self.said)
         assert ready is not None, f"it does not serve; exit code {self.process.poll()}: {self.said[-4000:]}"
         return ready[1]
+
+    def wait_until_it_serves_http(self) -> tuple[str, int]:
+        """Return the address of its probes, metrics and the like."""
+        self.wait_until_it_says("admin-listening")
+        line = next(line for line in self.said.splitlines() if "admin-listening" in line)
+        host, _, port = json.loads(line)["address"].rpartition(":")
+        return host, int(port)
 
     def wait_until_it_says(self, word: str, patience_s: float = PATIENCE_S) -> None:
         """Return when a word is in what it said."""

@@ -1,6 +1,5 @@
 """HTTP of a node that runs: probes in each phase of its life."""
 
-import json
 import signal
 from collections.abc import Callable
 from http.client import HTTPConnection
@@ -8,13 +7,6 @@ from pathlib import Path
 
 from tests.helpers.node_process import NodeProcess, running_node
 from tests.helpers.processes import eventually
-
-
-def address_of(node: NodeProcess) -> tuple[str, int]:
-    node.wait_until_it_says("admin-listening")
-    line = next(line for line in node.said.splitlines() if "admin-listening" in line)
-    host, _, port = json.loads(line)["address"].rpartition(":")
-    return host, int(port)
 
 
 def asked(address: tuple[str, int], path: str) -> tuple[int, str]:
@@ -32,7 +24,7 @@ def comes(ask: Callable[[], tuple[int, str]], answer: tuple[int, str]) -> bool:
 
 def test_a_standalone_node_is_ready_when_members_are_let_in(tmp_path: Path) -> None:
     with running_node(tmp_path, "admin.listen=127.0.0.1:0") as node:
-        address = address_of(node)
+        address = node.wait_until_it_serves_http()
         node.wait_until_it_serves()
         away = "ready, but Kafka at 127.0.0.1:1 cannot be reached: Connection refused\n"
         assert comes(lambda: asked(address, "/readyz"), (200, away))
@@ -48,7 +40,7 @@ def test_a_node_of_a_cluster_without_zookeeper_says_why_it_is_not_ready(tmp_path
     settings = ("admin.listen=0.0.0.0:0", "zookeeper.hosts=127.0.0.1:1", "peers.listen=127.0.0.1:0")
     node = NodeProcess(tmp_path, *settings, mode="cluster")
     try:
-        _, port = address_of(node)
+        _, port = node.wait_until_it_serves_http()
         node.wait_until_it_says("admin-is-open")
         here = ("127.0.0.1", port)
         assert eventually(lambda: "ZooKeeper" in asked(here, "/readyz")[1], 30.0), asked(here, "/readyz")

@@ -6,26 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cryptography.hazmat.primitives import serialization
-
-from tests.helpers.certificates import Authority, Pair, long_ago
+from tests.helpers.certificates import Authority, lock, long_ago
 from tests.helpers.node_process import NodeProcess, running_node
 from tests.helpers.processes import eventually
 
 CANARY = "c4n4ry-s3cr3t"
 PATIENCE_S = 60
-
-
-def lock(pair: Pair, password: str) -> None:
-    """Encrypt the key of a pair."""
-    key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
-    pair.key.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.BestAvailableEncryption(password.encode()),
-        )
-    )
 
 
 def ask(address: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -23,7 +23,7 @@ from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.security_options import SECURITY_OPTIONS
 from spark_kcoord.options.source_options import parse_options
-from tests.helpers.certificates import Authority
+from tests.helpers.certificates import Authority, lock
 
 CANARY = "c4n4ry-s3cr3t"
 SPARK_HIDES = re.compile("(?i)secret|password|token|access[.]?key")
@@ -132,18 +132,9 @@ def test_files_of_tls_that_cannot_be_used_are_named(tmp_path: Path) -> None:
 
 
 def test_a_wrong_password_of_a_key_is_an_error_that_does_not_show_it(tmp_path: Path) -> None:
-    from cryptography.hazmat.primitives import serialization
-
-    pair = Authority(tmp_path).pair("alice")
-    key = serialization.load_pem_private_key(pair.key.read_bytes(), None)
-    for right, tried in ((b"right", CANARY), (CANARY.encode(), "wrong"), (CANARY.encode(), "")):
-        pair.key.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.BestAvailableEncryption(right),
-            )
-        )
+    authority = Authority(tmp_path)
+    for right, tried in (("right", CANARY), (CANARY, "wrong"), (CANARY, "")):
+        pair = lock(authority.pair("alice"), right)
         security = ClientSecurity(
             "SSL", certificate_location=str(pair.certificate), key_location=str(pair.key), key_password=tried
         )
