@@ -11,8 +11,10 @@ from tests.helpers.spark_session import start_session
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Return the Spark session that the tests share, which writes an event log."""
+    """Return the Spark session that the tests share, which writes an event log and shows itself by HTTP."""
     events = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
         "spark.eventLog.enabled": "true",
         "spark.eventLog.compress": "false",
         "spark.eventLog.dir": f"file:{tmp_path_factory.mktemp('events')}",

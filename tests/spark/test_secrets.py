@@ -1,7 +1,12 @@
-"""No secret of a read comes to light: not in the event log (which the UI shows), a log, a repr or an error."""
+"""No secret of a read comes to light: not in the event log, the UI or its REST API, a plan, a log, a repr or an error.
 
+Every secret that an option is declared to hold is planted, so that new ones are covered by being declared.
+"""
+
+import json
 import logging
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +16,10 @@ from pyspark.errors import PySparkException
 import spark_kcoord
 from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
-from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS
+from spark_kcoord.errors import OptionError
 from spark_kcoord.options.source_options import parse_options
+from tests.helpers.canaries import OF_CLIENTS, OF_READS, canary, found_in, with_client_secret
+from tests.helpers.certificates import Authority, lock
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.stream_application import NumberedStream
 
@@ -21,17 +28,48 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-SECRET = "hunter2-never-to-be-seen"
-KEPT = {"kafka.ssl.key.password": SECRET}
+KEPT = {"kafka.ssl.key.password": canary("kafka.ssl.key.password")}
 """A secret that a read without TLS has and does not use."""
 LOGIN = {
     "kafka.security.protocol": "SASL_PLAINTEXT",
     "kafka.sasl.mechanism": "PLAIN",
     "kafka.sasl.jaas.config": (
-        f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{SECRET}";'
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        f'username="u" password="{canary("kafka.sasl.jaas.config")}";'
     ),
 }
 """A login that the broker, which knows none, does not answer as it should."""
+NOWHERE = {
+    "kcoord.bootstrap.servers": "127.0.0.1:1",
+    "kcoord.group.id": "g",
+    "kafka.bootstrap.servers": "127.0.0.1:1",
+    "subscribe": "t",
+}
+PAGES = ("/jobs/", "/stages/", "/environment/", "/SQL/", "/StreamingQuery/", "/executors/")
+
+
+@pytest.fixture
+def locked(kafka: LocalKafka, tmp_path: Path) -> Iterator[tuple[LocalCoordinator, dict[str, str]]]:
+    """Return a node that lets in who shows a certificate, and the options of one whose key is locked by a canary."""
+    authority = Authority(tmp_path)
+    own = authority.pair()
+    name = "kcoord.ssl.key.password"
+    shown = lock(authority.pair("spark", common_name="spark"), canary(name))
+    options = {
+        "kcoord.security.protocol": "SSL",
+        "kcoord.ssl.ca.location": str(authority.trusted),
+        "kcoord.ssl.certificate.location": str(shown.certificate),
+        "kcoord.ssl.key.location": str(shown.key),
+        name: canary(name),
+    }
+    settings = {
+        "tls.certificate": own.certificate,
+        "tls.key": own.key,
+        "tls.trusted_certificates": authority.trusted,
+        "tls.client_auth": "required",
+    }
+    with LocalCoordinator(kafka.bootstrap_servers, tmp_path / "node", settings=settings) as node:
+        yield node, options
 
 
 def event_log(spark: "SparkSession") -> str:
@@ -40,10 +78,31 @@ def event_log(spark: "SparkSession") -> str:
     return "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
 
 
-def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
+def ui(spark: "SparkSession") -> Iterator[tuple[str, str]]:
+    """Yield what the application shows by HTTP: pages, and every document about it of the REST API."""
+    url = spark.sparkContext.uiWebUrl
+    assert url is not None
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(url + path, timeout=60) as said:
+            text: str = said.read().decode()
+        return text
+
+    for page in PAGES:
+        yield page, get(page)
+    root = f"/api/v1/applications/{spark.sparkContext.applicationId}"
+    for name in ("environment", "jobs", "stages", "executors"):
+        yield name, get(f"{root}/{name}")
+    plans = get(f"{root}/sql?details=true&planDescription=true&length=10000")
+    yield "sql", plans
+    last = json.loads(plans)[-1]["id"]
+    yield "a plan", get(f"/SQL/execution/?id={last}")
+
+
+def test_neither_event_log_nor_ui_nor_logs_nor_errors_show_a_secret(
     spark: "SparkSession",
     kafka: LocalKafka,
-    coordinator: LocalCoordinator,
+    locked: tuple[LocalCoordinator, dict[str, str]],
     topic: Callable[..., str],
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -53,7 +112,8 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
         caplog.set_level(logging.DEBUG, logger)
     name = topic(1)
     produce_numbers(kafka.bootstrap_servers, name, 1, 0, 10)
-    options = tuple(f"{key}={text}" for key, text in KEPT.items())
+    coordinator, secure = locked
+    options = tuple(f"{key}={text}" for key, text in (KEPT | secure).items())
     stream = NumberedStream(tmp_path, coordinator.address, name, name, options)
     query = stream.start(spark, is_available_now=True)
     assert query.awaitTermination(150)
@@ -64,6 +124,7 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
         "kcoord.group.id": f"{name}-batch",
         "subscribe": name,
         **KEPT,
+        **secure,
     }
     frame = spark.read.format("kcoord").options(**source).load()
     assert frame.count() == 10
@@ -86,30 +147,49 @@ def test_neither_event_log_nor_logs_nor_errors_show_a_secret(
             offsets,
         ]
     )
-    assert SECRET not in everything
     noted = event_log(spark)
     assert "SparkListenerSQLExecutionStart" in noted
     assert name in noted or "kcoord" in noted
-    assert SECRET not in noted
+    pages = dict(ui(spark))
+    assert "kcoord" in pages["sql"]
+    processes = {str(path): path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if _is_there(path)}
+    places: Mapping[str, str | bytes] = {"told": everything, "event log": noted, **pages, **processes}
+    assert {place: found for place, text in places.items() if (found := found_in(text))} == {}
+    assert found_in((tmp_path / "node" / "node.log").read_text()) == []
 
 
-@pytest.mark.parametrize("name", [option.name for option in KAFKA_OPTIONS if option.kind.is_secret])
+def _is_there(path: Path) -> bool:
+    try:
+        return bool(path.read_bytes())
+    except OSError:
+        return False
+
+
+def taken_with(name: str) -> dict[str, str]:
+    """Return options of a read with the canary of a secret among them, and what it needs beside it."""
+    if name in LOGIN:
+        return LOGIN
+    for given in with_client_secret(name) if name in OF_CLIENTS else [{name: canary(name)}]:
+        try:
+            parse_options(NOWHERE | dict(given), "stream")
+        except OptionError:
+            continue
+        return dict(given)
+    login = {key: text for key, text in LOGIN.items() if key != "kafka.sasl.jaas.config"}
+    return {**login, "kafka.sasl.username": "u", name: canary(name)}
+
+
+@pytest.mark.parametrize("name", [*OF_READS, *OF_CLIENTS])
 def test_no_plan_shows_a_secret(spark: "SparkSession", name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    source = {
-        "kcoord.bootstrap.servers": "127.0.0.1:1",
-        "kcoord.group.id": "g",
-        "kafka.bootstrap.servers": "127.0.0.1:1",
-        "subscribe": "t",
-        name: LOGIN.get(name, SECRET),
-    }
+    source = NOWHERE | taken_with(name)
     frames = [reader.format("kcoord").options(**source).load() for reader in (spark.read, spark.readStream)]
     for frame in frames:
         # The physical plan of a batch asks Kafka, which is not there.
         plans = frame._jdf.queryExecution()
         shown = plans.logical().toString() + plans.analyzed().toString() + repr(frame)
         assert "kcoord" in shown
-        assert SECRET not in shown
+        assert found_in(shown) == []
     frames[1].explain(extended=True)
     explained = capfd.readouterr().out
     assert "Physical Plan" in explained
-    assert SECRET not in explained
+    assert found_in(explained) == []

@@ -8,6 +8,7 @@ import copy
 import pickle
 import traceback
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,11 @@ from coordinator.console.web.reading import Reader
 from spark_kcoord.consumer.errors import SettingError
 from spark_kcoord.consumer.settings import SETTINGS, parse_settings
 from spark_kcoord.errors import OptionError
+from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS
 from spark_kcoord.options.source_options import parse_options
 from spark_kcoord.options.table import OPTIONS
+from spark_kcoord.planning.input_partition import KcoordInputPartition
 from tests.helpers.canaries import (
     OF_CLIENTS,
     OF_CONSUMERS,
@@ -216,6 +219,13 @@ def test_no_read_shows_a_secret_of_kafka_s(name: str, mode: Any) -> None:
         with pytest.raises(OptionError) as raised:
             parse_options({**READ, **_login(name), **wrong}, mode)
         assert found_in(str(raised.value)) == []
+
+
+def test_what_spark_prints_of_a_partition_are_its_ranges_and_where_to_read_them() -> None:
+    """The classes are listed: whoever adds to one looks here, and Spark prints all of it."""
+    assert [field.name for field in fields(KcoordInputPartition)] == ["ranges", "servers"]
+    texts = {field.name for field in fields(TopicRange) if field.type not in ("int", "int | None")}
+    assert texts <= {"topic", "topic_id"}
 
 
 @pytest.mark.parametrize("name", OF_CONSUMERS)
