@@ -33,6 +33,7 @@ help:
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
 	@echo 'make audit           known vulnerabilities, bandit, a bill of materials (ADVISORIES=DIR where osv.dev is not reached)'
+	@echo 'make fuzz MINUTES=10    inputs of the network, the disk and of people, guided by coverage (TARGETS="rules tls" for some)'
 	@echo 'make acl-matrix      every verb by every kind of principal on every kind of resource, against a table (a second)'
 	@echo 'make compare-kafka-python   the same programs by KafkaConsumer and by kcoord, which must be equal (3 minutes)'
 	@echo 'make bench-consumer  the plain consumer beside kafka-python, confluent-kafka and aiokafka (20 minutes; SCALE=0.02 to try)'
@@ -153,13 +154,19 @@ FRAMES = 300000
 fuzz-node: setup
 	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
 
-.PHONY: audit
+.PHONY: audit fuzz
 ADVISORIES =
 ADVISORY_DAYS = 30
 
 audit:
 	@scripts/setup.sh audit
 	@.tools/audit/bin/python scripts/audit.py $(if $(ADVISORIES),--advisories $(ADVISORIES)) --most-days $(ADVISORY_DAYS)
+
+TARGETS =
+
+fuzz:
+	@scripts/setup.sh fuzz
+	@.tools/fuzz/bin/python -m tests.fuzz --minutes $(MINUTES) --seed $(SEED) $(TARGETS)
 
 .PHONY: acl-matrix
 acl-matrix: setup
@@ -198,5 +205,5 @@ fuzz-decoder: setup
 
 clean:
 	rm -f spark_kcoord/fetch/decoding/_native.*.so
-	rm -rf .venv .tools .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf .venv .tools .fuzz .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -16,7 +16,6 @@ from coordinator.console.web.answers import failure, json_response
 from coordinator.console.web.operations import ACTS, OPERATIONS, ROOT, Operation, openapi
 from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader
 
-
 FORESEEN: Final = {
     BadQueryError: (400, "bad_query"),
     NotAllowedError: (403, "not_allowed"),

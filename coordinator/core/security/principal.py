@@ -92,6 +92,8 @@ _GROUP: Final = re2.compile(r"\$(\d)")
 
 def parse_subject_rules(text: str) -> tuple[SubjectRule, ...]:
     """Return the rules of a text, which commas or new lines divide; nothing is DEFAULT. Raises SubjectRuleError."""
+    if not _is_text(text):
+        raise SubjectRuleError("the rules hold bytes that are no UTF-8")
     rules: list[SubjectRule] = []
     at = 0
     while text[at:].strip():
@@ -119,10 +121,19 @@ def _rule(pattern: str, replacement: str, letters: str) -> SubjectRule:
 
 def principal_of_subject(subject: str, rules: Sequence[SubjectRule]) -> Principal | None:
     """Return the principal that the first rule makes which matches; None if none does, or none makes a good name."""
-    if len(subject) > MOST_OF_SUBJECT:
+    if len(subject) > MOST_OF_SUBJECT or not _is_text(subject):
         return None
     for rule in rules:
         name = rule.name_of(subject)
         if name is not None:
             return None if why_bad_name(name) else Principal(name)
     return None
+
+
+def _is_text(text: str) -> bool:
+    """Say whether text can be written down: bytes of an environment that are no UTF-8 stand in it as half letters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

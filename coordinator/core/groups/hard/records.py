@@ -441,7 +441,7 @@ def decode_record(data: bytes) -> Record:
         )
     try:
         return _decoder.decode(memoryview(data)[1:])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableRecordError(
             f"a record is not understood ({error}); start the program that wrote it, or a newer one"
         ) from error

@@ -48,13 +48,23 @@ def test_subject_that_no_rule_gives_a_good_name_is_nobody(rules: str) -> None:
     assert principal_of_subject(SUBJECT, parse_subject_rules(rules)) is None
 
 
+def test_subject_that_is_no_text_is_nobody() -> None:
+    assert principal_of_subject("CN=\udcff", parse_subject_rules("RULE:^CN=(.*)$/a/")) is None
+
+
 def test_very_long_subject_is_nobody() -> None:
     assert principal_of_subject("CN=" + "a" * 5_000, parse_subject_rules("")) is None
 
 
 @pytest.mark.parametrize(
     ("rules", "named"),
-    [("RULE:a/b", "RULE:a/b"), ("RULE:(/a/", r"\("), ("RULE:(a)/$2/", "group 2"), ("DEFAULT,x", "x")],
+    [
+        ("RULE:a/b", "RULE:a/b"),
+        ("RULE:\udcff/a/", "no UTF-8"),
+        ("RULE:(/a/", r"\("),
+        ("RULE:(a)/$2/", "group 2"),
+        ("DEFAULT,x", "x"),
+    ],
 )
 def test_rule_that_cannot_be_used_is_named(rules: str, named: str) -> None:
     with pytest.raises(SubjectRuleError, match=named):

@@ -229,3 +229,13 @@ def test_batches_that_a_snapshot_covers_are_passed_over() -> None:
     journal = Journal(0)
     load(journal, [encode_record(GroupSettings("g", 0, "", None, "takeover", False))], 2, [(0, [old, old, new])])
     assert (journal.log_end_offset, len(journal.state.groups["g"].offsets)) == (3, 0)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [b"\x93\x2c\xa1\xff\xa0", b"\x93\x2c\xa1g" + b"\x91" * 5_000 + b"\xc0"],
+    ids=["a text that is no UTF-8", "arrays without end"],
+)
+def test_a_record_that_cannot_be_read_is_told_as_such_whatever_is_wrong_with_it(fields: bytes) -> None:
+    with pytest.raises(UnreadableRecordError, match="is not understood"):
+        decode_record(b"\x01" + fields)
