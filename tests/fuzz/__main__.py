@@ -2,7 +2,7 @@
 
     make fuzz MINUTES=10 SEED=0 TARGETS="rules tls"
 
-Inputs that lead further are kept in `.fuzz/TARGET`, from where the next run goes on. An input that ends in anything but a
+Inputs that lead further are kept in `.fuzz/TARGET`, from where the next run goes on. An input that ends in anything but
 declared refusal, that takes longer than 10 s or 2 GiB, is a finding: it is put into `tests/fuzz/found/TARGET`, and
 `make test` has every target read these from then on. Ends with `fuzz: OK targets=N executions=N crashes=0 minutes=N`.
 """

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtensionOID, NameOID
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1")
 YEAR = datetime.timedelta(days=365)
@@ -41,6 +44,24 @@ class Authority:
         made.private_key_pem.write_to_path(str(pair.key))
         pair.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         return pair
+
+
+def self_signed(folder: Path, file: str, names: bytes = b"\x30\x0b\x82\x09localhost") -> Pair:
+    """Make a certificate that nobody but itself has signed; `names` are its other names (subjectAltName) in DER."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now, now + YEAR)
+        .add_extension(x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, names), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pair = Pair(folder / f"{file}.pem", folder / f"{file}.key")
+    pair.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    pair.key.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return pair
 
 
 def lock(pair: Pair, password: str) -> Pair:

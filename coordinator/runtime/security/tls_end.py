@@ -170,9 +170,14 @@ class TlsEnd(asyncio.Protocol):
         except ssl.SSLWantReadError:
             self._flush()
             return False
-        self._is_done = True
         self._flush()
-        self._served.tls_done(_shown_in(self._tls.getpeercert()))
+        try:
+            shown = _shown_in(self._tls.getpeercert())
+        except ValueError:  # an authority that is trusted has signed names that are no text
+            self._fail("the certificate of the other end cannot be read: a name in it is no text")
+            return False
+        self._is_done = True
+        self._served.tls_done(shown)
         if self._is_over:
             return False
         for data in self._waiting:

@@ -1,4 +1,7 @@
-"""TLS on the members' port: good ends speak, every bad one is refused at once, with a line here and a reason there."""
+"""TLS on the members' port: good ends speak, every bad one is refused at once, with a line here and a reason there.
+
+The clock of the server is moved by hand: what is refused while it stands was not waited for.
+"""
 
 import asyncio
 import contextlib
@@ -20,7 +23,7 @@ from coordinator.runtime.security.reread import Reread
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.security.tls_end import _subject_of
 from coordinator.runtime.server.port import Server
-from tests.helpers.certificates import Authority, Pair, long_ago
+from tests.helpers.certificates import Authority, Pair, long_ago, self_signed
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 from tests.unit.runtime.server.test_server import HandClock, Listener
@@ -143,6 +146,7 @@ def test_a_certificate_that_the_client_refuses_is_named_at_both_ends(authority: 
         (settings_of(authority.pair("old", ends=long_ago())), "expired"),
         (settings_of(authority.pair("named", "somewhere.example")), "IP address mismatch"),
         (settings_of(other.pair("strange")), "unable to get local issuer certificate"),
+        (settings_of(self_signed(tmp_path, "own")), "self-signed certificate"),
     ]
     for settings, expected in cases:
 
@@ -220,16 +224,34 @@ def test_a_client_whose_certificate_is_wanting_is_refused_where_one_is_required(
 ) -> None:
     strange = Authority(tmp_path, "another").pair("strange", "bob.example")
     expired = authority.pair("old", "alice.example", ends=long_ago())
+    own = self_signed(tmp_path, "own")
 
     async def act(on: Scene) -> None:
         assert "requires a certificate" in str(await on.ask(trusting(authority)))
         assert "certificate" in str(await on.ask(trusting(authority, strange)))
         assert "certificate" in str(await on.ask(trusting(authority, expired)))
-        await until(lambda: len(on.refusals()) == 3)
-        assert ["no certificate" in on.refusals()[0], "expired" in on.refusals()[2]] == [True, True]
+        assert "certificate" in str(await on.ask(trusting(authority, own)))
+        await until(lambda: len(on.refusals()) == 4)
+        words = ("no certificate", "local issuer", "expired", "self-signed")
+        assert [word in why for word, why in zip(words, on.refusals(), strict=True)] == [True] * 4
         assert on.listener.told == []
 
     play(act, settings_of(authority.pair(), trusted_certificates=str(authority.trusted), client_auth="required"))
+
+
+def test_a_certificate_whose_names_are_no_text_is_refused_with_a_reason(authority: Authority, tmp_path: Path) -> None:
+    odd = self_signed(tmp_path, "odd", b"\x30\x03\x82\x01\xff")
+    trusted = tmp_path / "trusted-here.pem"
+    trusted.write_bytes(authority.trusted.read_bytes() + odd.certificate.read_bytes())
+
+    async def act(on: Scene) -> None:
+        assert "closed the connection" in str(await on.ask(trusting(authority, odd)))
+        await until(lambda: len(on.refusals()) == 1)
+        assert "cannot be read" in on.refusals()[0]
+        assert on.listener.told == []
+        assert on.server.connections == 0
+
+    play(act, settings_of(authority.pair(), trusted_certificates=str(trusted), client_auth="required"))
 
 
 def test_another_certificate_counts_for_the_next_connection_and_a_bad_pair_for_none(authority: Authority) -> None:
