@@ -14,9 +14,7 @@ MODULES = frozenset(
     {"pickle", "cloudpickle", "dill", "marshal", "shelve", "jsonpickle", "yaml", "code", "codeop", "runpy"}
 )
 """Modules by which bytes become objects of any class, or code."""
-CALLS = frozenset(
-    {"eval", "exec", "compile", "__import__", "import_module"}
-)
+CALLS = frozenset({"eval", "exec", "compile", "__import__", "import_module"})
 """Functions by which text becomes code, or names a module that is run."""
 MEANT = {
     ("kcoord.py", "import_module"): "of a table of our own names, when one is first used",
