@@ -3,7 +3,7 @@
     make fuzz MINUTES=10 SEED=0 TARGETS="rules tls"
 
 Inputs that lead further are kept in `.fuzz/TARGET`, from where the next run goes on. An input that ends in anything but
-declared refusal, that takes longer than 10 s or 2 GiB, is a finding: it is put into `tests/fuzz/found/TARGET`, and
+a declared refusal, that takes longer than 30 s or 2 GiB, is a finding: it is put into `tests/fuzz/found/TARGET`, and
 `make test` has every target read these from then on. Ends with `fuzz: OK targets=N executions=N crashes=0 minutes=N`.
 """
 
@@ -48,7 +48,7 @@ def fuzz(name: str, seconds: float, seed: int, found: Path = FOUND, kept: Path =
         flags = {
             "max_total_time": max(1, round(seconds)),
             "max_len": LARGEST_INPUT,
-            "timeout": 10,
+            "timeout": 30,
             "rss_limit_mb": 2048,
             "seed": seed + 1,  # 0 is a seed of its own choice
             "print_final_stats": 1,

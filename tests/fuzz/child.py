@@ -21,5 +21,7 @@ if __name__ == "__main__":
         from tests.fuzz.targets import TARGETS
 
     target = TARGETS[sys.argv[1]]
+    for seed in target.seeds():  # what is imported when it is first needed is not the time of an input
+        target.take(seed)
     atheris.Setup([sys.argv[0], *sys.argv[2:]], target.take)
     atheris.Fuzz()
