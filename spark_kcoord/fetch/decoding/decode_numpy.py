@@ -287,7 +287,7 @@ def _step_alone(plain: bytes, position: int, count: int) -> tuple[list[int], int
                 shift += 7
             position += 1 + (raw >> 1)
     except IndexError:
-        position = len(plain) + 1
+        starts[-1] = position = len(plain) + 1  # a length may be of more digits than an array's numbers have
     return starts, min(position, len(plain) + 1)
 
 
