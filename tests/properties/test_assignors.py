@@ -19,6 +19,7 @@ from coordinator.core.groups.assignment.assignors import (
     run_whole,
 )
 from coordinator.core.groups.assignment.reserved import assign_around
+from coordinator.core.groups.partitions.partition_set import PartitionSet
 
 sticky = ASSIGNORS["sticky"]
 Assigned = Mapping[str, frozenset[TopicPartition]]
@@ -78,6 +79,22 @@ def test_an_assignor_that_is_run_in_turns_answers_as_in_one_go(name, members, pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", a_turn)
         assert assignor(question) == in_one_go
+
+
+@given(st.sampled_from(sorted(ASSIGNORS)), any_members, partition_counts, wild_current)
+def test_what_members_have_may_be_said_in_columns(name, members, partitions, current):
+    in_columns = {member_id: PartitionSet(mine) for member_id, mine in current.items()}
+    assert ASSIGNORS[name](input_of(members, partitions, in_columns)) == ASSIGNORS[name](
+        input_of(members, partitions, current)
+    )
+
+
+@given(equal_members, partition_counts)
+def test_members_whose_share_does_not_change_are_given_the_very_set_they_have(members, partitions):
+    assume(any(partitions.values()))
+    first = {name: PartitionSet(mine) for name, mine in sticky(input_of(members, partitions)).items()}
+    again = sticky(input_of(members, partitions, first))
+    assert all(again[name] is mine for name, mine in first.items())
 
 
 @pytest.mark.parametrize("name", sorted(ASSIGNORS))

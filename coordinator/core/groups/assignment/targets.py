@@ -70,25 +70,23 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
         assigned[member_id] = explicit_target(there_are, its_own)
         if pace.is_over(len(its_own)):
             yield
-    before: dict[str, Partitions] = {}
-    for member_id, partitions in targets.items():
-        before[member_id] = yield from gather(partitions, pace)
     if given.members:
-        current = {one.member_id: before[one.member_id] for one in given.members}
-        for member_id, its in owned.items():
-            current[member_id] = yield from gather(its, pace)
+        # No set that is a member's target changes, so each is passed on as it is.
+        current: dict[str, Partitions] = {one.member_id: targets[one.member_id] for one in given.members}
+        current |= owned
         assigned |= yield from assign_around(known_assignors[name], replace(given, current=current), reserved)
-        current.clear()
     yield
     losses: list[Change] = []
     gains: list[Change] = []
-    for member_id in targets:
-        had, target = before.pop(member_id), assigned.pop(member_id, _NOTHING)
-        if target is not had:
-            lost = yield from _in_columns((yield from _without(had, target, pace)), pace)
-            gained = yield from _in_columns((yield from _without(target, had, pace)), pace)
-            losses += cut(member_id, lost, most, is_gain=False)
-            gains += cut(member_id, gained, most, is_gain=True)
+    for member_id, before in targets.items():
+        target = assigned.pop(member_id, _NOTHING)
+        if target is before:
+            continue
+        had = yield from gather(before, pace)
+        lost = yield from _in_columns((yield from _without(had, target, pace)), pace)
+        gained = yield from _in_columns((yield from _without(target, had, pace)), pace)
+        losses += cut(member_id, lost, most, is_gain=False)
+        gains += cut(member_id, gained, most, is_gain=True)
         yield from let_go(had, pace)
         yield from let_go(target, pace)
     is_large = sum(change.size + 1 for change in (*losses, *gains)) > most

@@ -7,9 +7,10 @@ move is taken from many topics and dealt in turns, so that the partitions of a b
 What does not change is passed on as it came: after one departure the work is to look once at what each member has.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import chain, repeat
+from itertools import compress, repeat
 from operator import itemgetter
 
 from coordinator.core.groups.assignment.assignors import assignor
@@ -22,6 +23,8 @@ from coordinator.core.groups.assignment.assignors.assignor import (
     gather,
     portions,
 )
+from coordinator.core.groups.partitions.partition_set import PartitionSet
+from coordinator.core.groups.partitions.partition_table import numbers_by_topic
 
 _by_number = itemgetter(1, 0)
 _NOTHING: Partitions = frozenset()
@@ -38,14 +41,15 @@ def assign_even(
     waiting, is_in_order = (yield from _unassigned(topics, held, pace)), True
     if waiting is None:
         held, waiting = yield from _what_counts(topics, held, pace)
-    shares = _shares([member.weight for member in members], [len(mine) for mine in held], sum(topics.values()))
+    counts = [len(mine) for mine in held]
+    shares = _shares([member.weight for member in members], counts, sum(topics.values()))
     hands = list(held)
     receivers: dict[int, list[int]] = {}
-    for index, (mine, share) in enumerate(zip(held, shares, strict=True)):
-        if len(mine) < share:
-            receivers.setdefault(share - len(mine), []).append(index)
-        elif len(mine) > share:
-            hands[index], others = yield from _split(mine, share, max(topics.values()), pace)
+    for index, (count, share) in enumerate(zip(counts, shares, strict=True)):
+        if count < share:
+            receivers.setdefault(share - count, []).append(index)
+        elif count > share:
+            hands[index], others = yield from _split(held[index], share, max(topics.values()), pace)
             waiting += others
             is_in_order = False
     if not is_in_order:
@@ -58,25 +62,48 @@ def _unassigned(
     topics: Mapping[str, int], held: Sequence[Partitions], pace: Pace
 ) -> Turns[list[TopicPartition] | None]:
     """Return what nobody has; None when somebody has what does not exist or what another has too."""
-    marks = {topic: bytearray(count) for topic, count in topics.items()}
-    has_wrong = False
-    for some in chain.from_iterable(map(portions, held)):
-        # To the end also when it is known: sets have no order, and the same state takes the same number of turns.
-        has_wrong = has_wrong or not _mark(some, marks)
-        if pace.is_over(len(some)):
-            yield
-    return None if has_wrong else (yield from _with_mark(marks, 0, pace))
+    marks = _all_marked(topics)
+    numbers = yield from _numbers_by_topic(held, pace)
+    has_wrong = not numbers.keys() <= marks.keys()
+    for topic in numbers.keys() & marks.keys():
+        for some in portions(numbers[topic]):
+            # To the end also when it is known: sets have no order, and the same state takes the same number of turns.
+            has_wrong = not _unmark(some, marks[topic]) or has_wrong
+            if pace.is_over(len(some)):
+                yield
+        has_wrong = has_wrong or marks[topic].count(1) != topics[topic] - len(numbers[topic])
+    return None if has_wrong else (yield from _marked(marks, pace))
 
 
-def _mark(partitions: Collection[TopicPartition], marks: Mapping[str, bytearray]) -> bool:
-    """Mark partitions; return False as soon as one is marked already or does not exist."""
+def _all_marked(topics: Mapping[str, int]) -> dict[str, bytearray]:
+    """Return a mark for each partition of topics."""
+    return {topic: bytearray(b"\1") * count for topic, count in topics.items()}
+
+
+def _numbers_by_topic(held: Sequence[Partitions], pace: Pace) -> Turns[dict[str, list[int]]]:
+    """Return what all members have, the numbers of one behind those of another."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for mine in held:
+        if isinstance(mine, PartitionSet):  # members by the thousand, and their columns are there already
+            for topic, column in mine.columns():
+                numbers[topic] += column
+            continue
+        for some in portions(mine):
+            for topic, column in numbers_by_topic(some).items():
+                numbers[topic] += column
+            if pace.is_over(len(some)):
+                yield
+    return numbers
+
+
+def _unmark(numbers: Collection[int], marks: bytearray) -> bool:
+    """Take the marks of numbers away; return False when one does not exist."""
+    if min(numbers) < 0:
+        return False
     try:
-        for topic, number in partitions:
-            of_topic = marks[topic]
-            if number < 0 or of_topic[number]:
-                return False
-            of_topic[number] = 1
-    except (KeyError, IndexError):
+        for number in numbers:
+            marks[number] = 0
+    except IndexError:
         return False
     return True
 
@@ -85,20 +112,20 @@ def _what_counts(
     topics: Mapping[str, int], held: Sequence[Partitions], pace: Pace
 ) -> Turns[tuple[list[Partitions], list[TopicPartition]]]:
     """Return what each member has that exists and that no member before it has, and what is left."""
-    marks = {topic: bytearray(count) for topic, count in topics.items()}
+    free = _all_marked(topics)
     counting = []
     for mine in held:
         counts: list[TopicPartition] = []
         for some in portions(mine):
             for partition in some:
-                of_topic, number = marks.get(partition[0]), partition[1]
-                if of_topic is not None and 0 <= number < len(of_topic) and not of_topic[number]:
-                    of_topic[number] = 1
+                of_topic, number = free.get(partition[0]), partition[1]
+                if of_topic is not None and 0 <= number < len(of_topic) and of_topic[number]:
+                    of_topic[number] = 0
                     counts.append(partition)
             if pace.is_over(len(some)):
                 yield
         counting.append((yield from gather(counts, pace)) if len(counts) < len(mine) else mine)
-    return counting, (yield from _with_mark(marks, 0, pace))
+    return counting, (yield from _marked(free, pace))
 
 
 def _in_order(
@@ -115,19 +142,19 @@ def _in_order(
             marks[topic][number] = 1
         if pace.is_over(len(some)):
             yield
-    return (yield from _with_mark(marks, 1, pace))
+    return (yield from _marked(marks, pace))
 
 
-def _with_mark(marks: Mapping[str, bytearray], wanted: int, pace: Pace) -> Turns[list[TopicPartition]]:
-    """Return the partitions that have this mark, topic by topic and in order."""
+def _marked(marks: Mapping[str, bytearray], pace: Pace) -> Turns[list[TopicPartition]]:
+    """Return the partitions that have a mark, topic by topic and in order."""
     found: list[TopicPartition] = []
     for topic, of_topic in marks.items():
         for begin in range(0, len(of_topic), assignor.PARTITIONS_A_TURN):
             some = of_topic[begin : begin + assignor.PARTITIONS_A_TURN]
-            if wanted in some:
-                found += [(topic, number) for number, mark in enumerate(some, begin) if mark == wanted]
-            if pace.is_over(len(some)):
-                yield
+            if has := some.count(1):  # to pass over the others takes next to no time
+                found += zip(repeat(topic), compress(range(begin, begin + len(some)), some))
+                if pace.is_over(has):
+                    yield
     return found
 
 
