@@ -124,7 +124,7 @@ class PartitionSet(AbstractSet[TopicPartition]):
         return bool(self._topics)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, PartitionSet):
+        if type(other) is PartitionSet:
             return self._topics == other._topics
         return super().__eq__(other)
 

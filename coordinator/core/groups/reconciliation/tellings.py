@@ -50,15 +50,17 @@ class Tellings:
 
     def news(self, turn: Round, member_id: str) -> None:
         """Tell a member what a round has granted it, and that it has all it is to have once it has."""
+        group, soft = turn.group, turn.soft
         granted: Collection[TopicPartition] = turn.granted.get(member_id, ())
-        if restreamed := self._assign_streams(turn.group, member_id):
+        if group.members[member_id].facts.wants_streams:
+            restreamed = self._assign_streams(group, member_id)
             granted = (*granted, *sorted(restreamed.difference(granted)))
-        complete = is_complete(turn.group, member_id)
+        complete = is_complete(group, member_id)
         if complete:
-            turn.soft.unsettled.discard(member_id)
-        session = turn.soft.sessions[member_id]
+            soft.unsettled.discard(member_id)
+        session = soft.sessions[member_id]
         if granted or (complete and not session.is_told_complete and not session.untold):
-            self._push(turn.group, turn.soft, member_id, granted, turn.notes.get(member_id, ()), complete=complete)
+            self._push(group, soft, member_id, granted, turn.notes.get(member_id, ()), complete=complete)
 
     def _assign_streams(self, group: GroupState, member_id: str) -> frozenset[TopicPartition]:
         """Spread a member's partitions over its streams, if it wants it, and return those that change theirs."""

@@ -112,19 +112,22 @@ class Backlog:
             member_id = next(iter(self.members))
             if self._rest is None:
                 left -= _SETTLED_FOR_ONE_THAT_MOVES
-                self._rest = self._to_look_at(group, member_id) if member_id in group.members else iter(())
-            left, is_through = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
-            if is_through:
-                self._rest = None
+                self._rest = self._to_look_at(group, member_id)
+            if self._rest is not None:
+                left = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
+            if self._rest is None:
                 del self.members[member_id]
                 members.append(member_id)
         return Slice(in_order(partitions), members)
 
-    def _to_look_at(self, group: GroupState, member_id: str) -> Iterator[TopicPartition]:
-        """Yield which partitions of a member may have to move, as of now, in order."""
-        target, owned = group.members[member_id].target, group.owned_by(member_id)
-        if owned == target and not self.is_close:
-            return iter(())
+    def _to_look_at(self, group: GroupState, member_id: str) -> Iterator[TopicPartition] | None:
+        """Return which partitions of a member may have to move, as of now, in order; None where none has to."""
+        member = group.members.get(member_id)
+        if member is None:
+            return None
+        target, owned = member.target, group.owned_by(member_id)
+        if not self.is_close and owned == target:
+            return None
         return _in_either(owned.copy(), target, is_close=self.is_close)
 
     def _look_at_rest(
@@ -134,16 +137,15 @@ class Backlog:
         left: int,
         partitions: set[TopicPartition],
         has_to_stop: Callable[[GroupState, TopicPartition], bool],
-    ) -> tuple[int, bool]:
-        """Add to a slice what moves of a member's partitions; return what is left of its size, and if that was all."""
+    ) -> int:
+        """Add to a slice what moves of the rest of a member's partitions, and return what is left of its size."""
         rest, grants, members = self._rest, group.grants, group.members
         assert rest is not None, "a member is begun before it is looked at"
-        if member_id not in members:
-            return left, True
         while left > 0:
-            partition = next(rest, None)
+            partition = next(rest, None) if member_id in members else None
             if partition is None:
-                return left, True
+                self._rest = None
+                break
             grant = grants.get(partition)
             if grant is None or grant.member_id not in members:
                 moves = partition in members[member_id].target
@@ -152,7 +154,7 @@ class Backlog:
             if moves:
                 partitions.add(partition)
             left -= _SETTLED_FOR_ONE_THAT_MOVES if moves else 1
-        return left, False
+        return left
 
 
 def _in_either(owned: PartitionSet, target: PartitionSet, *, is_close: bool) -> Iterator[TopicPartition]:

@@ -30,7 +30,7 @@ class AssignorMember(msgspec.Struct, frozen=True, gc=False):
     @property
     def weight(self) -> int:
         """The share of the work this member takes, relative to the others."""
-        return max(1, self.streams)
+        return self.streams if self.streams > 1 else 1
 
 
 @dataclass(frozen=True, slots=True)
