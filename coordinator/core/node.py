@@ -117,6 +117,7 @@ class Node:
         self._snapshots = self._rack.snapshots
         self._due = self._snapshots.due
         self._away = self._rack.loads.waiting
+        self._remains = self._rack.remains.parts
         self._usage.states += [partial(self.hard_state, index) for index in range(shards)]
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
@@ -197,7 +198,7 @@ class Node:
                     self._router.take_turn()
                     if self._away:
                         self._rack.load_slice(self._limits.slice_bytes)
-                    if self._rack.remains:
+                    if self._remains:
                         self._rack.remains.drop()
                     self._grow_snapshot()
                 case ConnectionOpened():
@@ -465,14 +466,14 @@ class Node:
     def _is_more_to_do(self) -> bool:
         """True when something was left to a step of its own that can be taken at once."""
         is_asked = bool(self._waiting) or bool(self._rack.loads.under_way)
-        return is_asked or bool(self._rack.remains) or self._snapshots.next_shard is not None
+        return is_asked or bool(self._remains) or self._snapshots.next_shard is not None
 
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
         """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
         earliest: int | None = self._finder.due_ms
-        if (self._waiting or self._due or self._away or self._rack.remains) and self._is_more_to_do:
+        if (self._waiting or self._due or self._away or self._remains) and self._is_more_to_do:
             earliest = now_ms
         for index in shards:
             if index in self._away or index in self._rack.stalled:

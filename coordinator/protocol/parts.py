@@ -188,7 +188,7 @@ class TopicOffsets(_Part, frozen=True, gc=False):
 
 def count_named(topics: tuple[TopicOffsets, ...] | tuple[TopicClaims, ...]) -> int:
     """Return how many partitions columns name; a topic without any counts as one."""
-    if not topics:  # of most pings
+    if not topics:
         return 0
     return len(topics[0].partitions) if len(topics) == 1 else sum([len(topic.partitions) or 1 for topic in topics])
 

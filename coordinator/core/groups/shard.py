@@ -374,7 +374,7 @@ class Shard:
             refused, accepted = self._commits.by_member(group, connection, request.offsets)
         assert connection.member_id is not None
         epoch = group.members[connection.member_id].member_epoch
-        unresolved_why = self.desk.soft_of(group.group_id).unresolved_why
+        unresolved_why = self.desk.soft[group.group_id].unresolved_why
         withheld = withheld_from(group, connection.member_id, unresolved_why) if unresolved_why else ()
         return PingResponse(ErrorCode.NONE, "", epoch, group.group_epoch, refused, accepted, withheld)
 

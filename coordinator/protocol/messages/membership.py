@@ -198,7 +198,7 @@ class Ping(WireRequest, frozen=True, tag=3):
 
     def named(self) -> int:
         """Return how many partitions it names."""
-        return count_named(self.offsets)
+        return count_named(self.offsets) if self.offsets else 0  # of most pings
 
 
 class PingResponse(WireMessage, frozen=True, tag=103):

@@ -24,18 +24,16 @@ _A_GROUP: Final = 50
 class Remains:
     """Large parts of what is no more."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("parts",)
 
     def __init__(self) -> None:
-        self._parts: list[dict[Any, Any]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
+        self.parts: list[dict[Any, Any]] = []
+        """To look at: nothing is left once it is empty."""
 
     def add(self, part: dict[Any, Any]) -> None:
         """Take what nobody else needs any longer: a table of anything, also one of groups."""
         if part:
-            self._parts.append(part)
+            self.parts.append(part)
 
     def add_group(self, group: GroupState) -> None:
         """Take the large parts of a group."""
@@ -49,15 +47,15 @@ class Remains:
         self, parts: list[dict[Any, Any]], *tables: PartitionTable[Any] | CommittedTable | ClaimTable
     ) -> None:
         parts += [table.rows(topic) for table in tables for topic in table.topics()]
-        self._parts += [part for part in parts if len(part) > _LARGE]
+        self.parts += [part for part in parts if len(part) > _LARGE]
 
     def drop(self) -> bool:
         """Let go of some of it; return whether there is more."""
         left = A_STEP
-        while self._parts and left > 0:
-            part = self._parts[-1]
-            count = len(self._parts)
-            while part and left > 0 and len(self._parts) == count:
+        while self.parts and left > 0:
+            part = self.parts[-1]
+            count = len(self.parts)
+            while part and left > 0 and len(self.parts) == count:
                 _, value = part.popitem()
                 left -= 1
                 if isinstance(value, GroupState):
@@ -67,5 +65,5 @@ class Remains:
                     left -= _A_GROUP
                     self.add_soft(value)
             if not part:
-                del self._parts[count - 1]
-        return bool(self._parts)
+                del self.parts[count - 1]
+        return bool(self.parts)
