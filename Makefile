@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants properties model promises standing chaos chaos-spark ship \
-	bench-cluster bench-cluster-kafka bench-group bench-advance bench-start bench-hold bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
+	bench-cluster bench-cluster-kafka bench-group bench-advance bench-start bench-hold bench-steps bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes; NODES=3 for a cluster)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench-cluster-kafka   the coordinator of 500 members killed: three Kafka brokers and three nodes, in turns (4 minutes)'
 	@echo 'make bench-advance   micro-batches of 8, 100 and 1,000 partitions of 500 Spark members, and a start after them (4 minutes)'
 	@echo 'make bench-start     a start with 10,000 groups whose members own 100 partitions each (half a minute)'
+	@echo 'make bench-steps     calls of functions that a death, a ping and a commit take of the core of a large group (half a minute)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
 	@echo 'make chaos-consumer SEED=0 KILLS=100   kill, stop and interrupt consumers and Spark queries of one group (under 20 minutes)'
@@ -113,6 +114,9 @@ bench-start: setup
 
 bench-hold: setup
 	@.venv/bin/python -m benchmarks.longest_hold
+
+bench-steps: setup
+	@.venv/bin/python -m benchmarks.group_steps
 
 bench-group-kafka: setup
 	@.venv/bin/python -m benchmarks.group_kafka

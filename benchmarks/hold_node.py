@@ -133,14 +133,18 @@ class Held:
         while self._due:
             next_event = self._due.popleft()
             began_s = time.process_time()
-            effects = self._node.step(next_event, self._now_ms)
-            for effect in effects:
-                if isinstance(effect, Respond):
-                    encode_message(effect.response)
-                elif isinstance(effect, SendPush):
-                    encode_message(effect.push)
+            effects = self._step(next_event)
             self.longest_ms = max(self.longest_ms, (time.process_time() - began_s) * 1000)
             self._perform(effects)
+
+    def _step(self, event: Event) -> list[Effect]:
+        effects = self._node.step(event, self._now_ms)
+        for effect in effects:
+            if isinstance(effect, Respond):
+                encode_message(effect.response)
+            elif isinstance(effect, SendPush):
+                encode_message(effect.push)
+        return effects
 
     def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
