@@ -270,7 +270,7 @@ def test_many_partitions_follow_streams_closely(members, topics, partitions_each
 
 
 _PRINT_ASSIGNMENTS = """
-from coordinator.core.groups.assignment.assignors import ASSIGNORS, AssignorInput, AssignorMember
+from coordinator.core.groups.assignment.assignors import ASSIGNORS, AssignorInput, AssignorMember, assignor
 members = tuple(AssignorMember(f"m{n}", frozenset(f"t{n % k}" for k in range(2, 6)), n % 3 + 1) for n in range(9))
 partitions = {f"t{n}": n + 5 for n in range(5)}
 current = {f"m{n}": frozenset((f"t{k}", n) for k in range(5)) for n in range(9)}
@@ -278,6 +278,12 @@ for name, assign in ASSIGNORS.items():
     for held in ({}, current):
         answer = assign(AssignorInput(members, partitions, held))
         print(name, [(member_id, sorted(mine)) for member_id, mine in answer.items()])
+existing = {f"m{n}": frozenset((f"t{k}", n) for k in range(5) if n <= k) for n in range(9)}
+assignor.PARTITIONS_A_TURN = 4
+for name, assign in ASSIGNORS.items():
+    equal = tuple(AssignorMember(member.member_id, frozenset(partitions), member.streams) for member in members)
+    for seen in (members, equal):
+        print(name, len(list(assign.in_turns(AssignorInput(seen, partitions, existing)))))
 """
 
 

@@ -65,13 +65,15 @@ def _unassigned(
     marks = _all_marked(topics)
     numbers = yield from _numbers_by_topic(held, pace)
     has_wrong = not numbers.keys() <= marks.keys()
-    for topic in numbers.keys() & marks.keys():
-        for some in portions(numbers[topic]):
-            # To the end also when it is known: sets have no order, and the same state takes the same number of turns.
+    for topic in marks:  # in their order, and to the end also when it is known: the same state takes as many turns
+        theirs = numbers.get(topic)
+        if theirs is None:
+            continue
+        for some in portions(theirs):
             has_wrong = not _unmark(some, marks[topic]) or has_wrong
             if pace.is_over(len(some)):
                 yield
-        has_wrong = has_wrong or marks[topic].count(1) != topics[topic] - len(numbers[topic])
+        has_wrong = has_wrong or marks[topic].count(1) != topics[topic] - len(theirs)
     return None if has_wrong else (yield from _marked(marks, pace))
 
 
