@@ -279,9 +279,9 @@ for name, assign in ASSIGNORS.items():
         answer = assign(AssignorInput(members, partitions, held))
         print(name, [(member_id, sorted(mine)) for member_id, mine in answer.items()])
 existing = {f"m{n}": frozenset((f"t{k}", n) for k in range(5) if n <= k) for n in range(9)}
-assignor.PARTITIONS_A_TURN = 4
+assignor.PARTITIONS_A_TURN = 2
 for name, assign in ASSIGNORS.items():
-    equal = tuple(AssignorMember(member.member_id, frozenset(partitions), member.streams) for member in members)
+    equal = tuple(AssignorMember(member.member_id, frozenset(partitions), 1) for member in members)
     for seen in (members, equal):
         print(name, len(list(assign.in_turns(AssignorInput(seen, partitions, existing)))))
 """
