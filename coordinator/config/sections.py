@@ -286,12 +286,22 @@ class GroupSettings(Section):
     )
     streams_max: int = _limit("streams_max", 1, "Capacity one member may claim.", "streams", 1_000_000)
     timeline_length: int = _limit("timeline_length", 0, "Events kept of one group's timeline.", "events", 1_000_000)
+    timeline_max_bytes: int = _limit(
+        "timeline_max_bytes", 1024, "Memory for the events of one group's timeline.", "bytes", 1024**3
+    )
     timeline_total_bytes: int = _limit(
         "timeline_total_bytes",
         1024,
-        "Memory for the events of all timelines; the oldest of all make room.",
+        "Memory for the events of all timelines, each shard's part of it; the oldest of a shard make room.",
         "bytes",
         1024**4,
+    )
+    timeline_bytes_per_s: int = _limit(
+        "timeline_bytes_per_s",
+        64,
+        "Bytes that one group's events may take of the log a second; what is more is told as one event a kind.",
+        "bytes",
+        256 * 1024,
     )
     push_max_partitions: int = _limit(
         "push_max_partitions", 1, "Partitions in one message to a member; more come in several.", "partitions", 10_000

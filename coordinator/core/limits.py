@@ -77,10 +77,14 @@ class Limits:
     """Names in what all connections have listed and not registered with, and 64 bytes for each claim and hint."""
     streams_max: int = 10_000
     """Capacity one member may claim."""
-    timeline_length: int = 1_000
+    timeline_length: int = 10_000
     """Events kept of one group's timeline."""
+    timeline_max_bytes: int = 4 * 1024 * 1024
+    """Memory for the events of one group's timeline."""
     timeline_total_bytes: int = 64 * 1024 * 1024
-    """Memory for the events of all timelines; the oldest of all are dropped first."""
+    """Memory for the events of all timelines, each shard's part of it; the oldest of a shard are dropped first."""
+    timeline_bytes_per_s: int = 4 * 1024
+    """Bytes of the log that events of one group take a second, on average; of what is more, it is told how much."""
     push_max_partitions: int = 2_000
     """Partitions in one push; more are sent as several."""
     snapshot_interval_records: int = 200_000

@@ -46,7 +46,7 @@ from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.groups.reconciliation.stopping.renewal import renew
 from coordinator.core.groups.shard import Shard
 from coordinator.core.groups.soft.sessions import Connection
-from coordinator.core.groups.soft.timeline_room import TimelineRoom
+from coordinator.core.groups.soft.timeline import Timelines
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
@@ -88,6 +88,7 @@ class Node:
         assert shards > 0, "a node has at least one shard"
         self._new_journal: type[Journal] = Journal
         self._limits = limits
+        self._number_of_shards = shards
         self._catalog = Catalog(kafka_bootstrap)
         self._clock = Clock()
         self._meter = Meter()
@@ -96,7 +97,6 @@ class Node:
         self._first_shard = 0
         self._next_lookup_id = 0
         self._usage = Usage()
-        self._timeline_room = TimelineRoom(limits.timeline_total_bytes)
         self._assignors = assignors
         self._authorizer = authorizer
         self._rack = ShardRack(
@@ -359,7 +359,7 @@ class Node:
             self._connections,
             usage=self._usage,
             meter=self._meter,
-            timeline_room=self._timeline_room,
+            timelines=Timelines(self._limits, self._number_of_shards),
             authorizer=self._authorizer,
         )
         return Shard(desk, self._assignors, self._new_lookup_id)
@@ -382,6 +382,8 @@ class Node:
         effects: list[Effect] = []
         others: list[Effect] = []
         for index in sorted(self._touched):
+            if self._shards[index].desk.timelines.pending:
+                self._rack.contained(index, None, self._shards[index].desk.write_timelines)
             desk = self._shards[index].desk
             append = desk.journal.take_append()
             if append is not None:

@@ -1,11 +1,13 @@
-"""Known mistakes about the room of a full node; `mutants` has them beside its own."""
+"""Known mistakes about the room of a full node, and of timelines; `mutants` has them beside its own."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from coordinator.core.groups.bounds import allowance
+from coordinator.core.groups.hard import snapshot
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.tables.committed_table import OFFSET_BYTES, bytes_of_metadata
+from coordinator.core.groups.hard.tables.timeline import Timeline
 from coordinator.core.groups.membership import registration as membership
 from coordinator.core.groups.membership.registration import Membership
 from coordinator.core.groups.offsets import committed_offsets
@@ -66,10 +68,25 @@ def commit_counted_as_new() -> Patches:
     return [(committed_offsets, "commit_together", lambda *_: None), (allowance, "growth_of_offsets", growth)]
 
 
+def timeline_left_out_of_snapshots() -> Patches:
+    return [(snapshot, "_records_of_timeline", lambda _: iter(()))]
+
+
+def timeline_dropped_at_the_wrong_end() -> Patches:
+    def take(self: Timeline, first: int, entries: Any, dropped: int) -> None:
+        del self.entries[len(self.entries) - dropped :]
+        self.entries += entries
+        self.last_sequence = first + len(entries) - 1
+
+    return [(Timeline, "take", take)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "refusal-leaves-half": ("a registration without room leaves its group behind", refusal_leaves_half),
     "room-counted-twice": ("what groups take is counted twice against the limit", room_counted_twice),
     "room-never-freed": ("what was in use once stays so for the limit", room_never_freed),
     "none-kept": ("a full node keeps no room for members that come back", none_kept),
+    "timeline-left-behind": ("a timeline is not part of a snapshot", timeline_left_out_of_snapshots),
+    "newest-entries-dropped": ("the newest entries make room, not the oldest", timeline_dropped_at_the_wrong_end),
     "commit-counted-as-new": ("an offset that takes no more is held against the limit", commit_counted_as_new),
 }

@@ -15,8 +15,14 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.soft.group_soft import GroupSoft, Lookup
 from coordinator.core.groups.soft.remains import Remains
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
-from coordinator.core.groups.soft.timeline import WARNINGS, EventKind, Partitions, Timeline
-from coordinator.core.groups.soft.timeline_room import TimelineRoom
+from coordinator.core.groups.soft.timeline import (
+    TOLD_TOGETHER_MS,
+    WARNINGS,
+    EventKind,
+    Partitions,
+    Timelines,
+    entry_of,
+)
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
@@ -33,6 +39,7 @@ _TIMERS_OF_A_GROUP = (
     TimerKind.CLAIM_TIMEOUT,
     TimerKind.EXPIRY,
     TimerKind.RECOVERY,
+    TimerKind.LEFT_OUT,
 )
 
 
@@ -90,8 +97,7 @@ class Desk:
     """Shared by the shards of a node."""
     authorizer: Authorizer | None = None
     """Asked which topics a pattern may match; None where nobody is asked for rights."""
-    timeline_room: TimelineRoom = field(default_factory=lambda: TimelineRoom(Limits().timeline_total_bytes))
-    """Shared by the shards of a node."""
+    timelines: Timelines = field(default_factory=lambda: Timelines(Limits()))
 
     @property
     def now_ms(self) -> int:
@@ -106,15 +112,15 @@ class Desk:
         """Return a group's soft state, which begins empty."""
         soft = self.soft.get(group_id)
         if soft is None:
-            soft = self.soft[group_id] = GroupSoft(Timeline(self.limits.timeline_length, self.timeline_room))
+            soft = self.soft[group_id] = GroupSoft(self.timelines.noting())
         return soft
 
     def forget_group(self, group: GroupState) -> None:
         """Drop the soft state of a group that is no more, and let go of what it had in turns."""
         soft = self.soft.pop(group.group_id, None)
         if soft is not None:
-            soft.timeline.forget()
             self.remains.add_soft(soft)
+        self.timelines.forget(group)
         self.remains.add_group(group)
         for kind in _TIMERS_OF_A_GROUP:
             self.timers.cancel(Timer(kind, group.group_id))
@@ -151,20 +157,28 @@ class Desk:
         partitions: Partitions = (),
         duration_ms: int | None = None,
     ) -> None:
-        """Put an event on a group's timeline and say it as a notice."""
+        """Put an event on a group's timeline, with the records of this step, and say it as a notice."""
         group = self.group(group_id)
-        event = self.soft_of(group_id).timeline.add(
-            kind,
-            at_ms=self.clock.wall_ms,
-            member_id=member_id,
-            why=why,
-            group_epoch=group.group_epoch if group is not None else 0,
-            partitions=partitions,
-            duration_ms=duration_ms,
-        )
-        fields: list[tuple[str, str | int | None]] = [("group_epoch", event.group_epoch)]
-        if event.partitions:
-            fields.append(("partitions", event.partition_count))
+        group_epoch = group.group_epoch if group is not None else 0
+        entry = entry_of(kind, self.clock.wall_ms, member_id, why, group_epoch, partitions, duration_ms)
+        if not self.timelines.note(group_id, self.soft_of(group_id).noting, entry, self.now_ms):
+            self.timers.set(Timer(TimerKind.LEFT_OUT, group_id), self.now_ms + TOLD_TOGETHER_MS)
+        fields: list[tuple[str, str | int | None]] = [("group_epoch", group_epoch)]
+        if entry.partition_count:
+            fields.append(("partitions", entry.partition_count))
         if duration_ms is not None:
             fields.append(("duration_ms", duration_ms))
         self.effects.append(Notice(str(kind), why, group_id, member_id, tuple(fields), kind in WARNINGS))
+
+    def tell_left_out(self, group_id: str) -> None:
+        """Put on a group's timeline what came too fast, all of a kind together."""
+        if not self.timelines.tell_left_out(group_id, self.soft_of(group_id).noting, self.now_ms):
+            self.timers.set(Timer(TimerKind.LEFT_OUT, group_id), self.now_ms + TOLD_TOGETHER_MS)
+
+    def write_timelines(self) -> None:
+        """Decide the records of what the step has noted, after all others of the step."""
+        groups = self.journal.state.groups
+        for record in self.timelines.take(groups):
+            self.journal.decide(record)
+        for record in self.timelines.make_room(groups):
+            self.journal.decide(record)

@@ -165,6 +165,7 @@ class Shard:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
                 self._reconciler.begin_again(group_id)
+        desk.timelines.room.begin(desk.journal.state.groups)
         for soft in desk.soft.values():
             for session in soft.sessions.values():
                 session.last_heard_ms = desk.now_ms
@@ -245,6 +246,8 @@ class Shard:
             self._reconciler.window_ended(group_id)
         elif kind is TimerKind.SLICE:
             self._reconciler.next_slice(group_id)
+        elif kind is TimerKind.LEFT_OUT:
+            self.desk.tell_left_out(group_id)
         elif kind is TimerKind.LOOKUP:
             self._reconciler.grant_what_is_free(group_id)
         elif kind in {TimerKind.CLAIM_AGE, TimerKind.CLAIM_TIMEOUT, TimerKind.EXPIRY, TimerKind.RECOVERY}:

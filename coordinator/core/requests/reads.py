@@ -1,7 +1,10 @@
 """Reads of one group: its offsets, its description and its timeline."""
 
+from typing import Final
+
 from coordinator.core.groups.describe import describe
 from coordinator.core.groups.desk import Desk
+from coordinator.core.groups.hard.tables.timeline import Timeline, event_of, head_of
 from coordinator.core.groups.offsets import committed_offsets
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -12,6 +15,10 @@ from coordinator.protocol.messages import (
     ListGroupEvents,
     ListGroupEventsResponse,
 )
+from coordinator.protocol.parts import GroupEvent
+
+_PAGE_BYTES: Final = 1024 * 1024
+"""Bytes of texts on one page of a timeline."""
 
 
 def answer_read(
@@ -36,5 +43,33 @@ def answer_read(
         case DescribeGroup():
             return describe(desk, group, request.after, page_items)
         case ListGroupEvents():
-            events, ends_at = desk.soft_of(request.group_id).timeline.page(request.after_sequence)
-            return ListGroupEventsResponse(events=events, up_to=ends_at)
+            events, ends_at, looked_at = _page_of_events(group.timeline, request, page_items)
+            desk.meter.note(looked_at)
+            return ListGroupEventsResponse(events=events, up_to=ends_at, last_sequence=group.timeline.last_sequence)
+
+
+def _page_of_events(
+    timeline: Timeline, request: ListGroupEvents, page_items: int
+) -> tuple[tuple[GroupEvent, ...], int | None, int]:
+    """Return the entries of the next so many that are asked for, and the number at which the page ends before others.
+
+    A page has a bound on its texts as well. Returned too is how many entries were looked at.
+    """
+    entries, first = timeline.entries, timeline.first_sequence
+    begin = max(0, request.after_sequence + 1 - first)
+    end = min(len(entries), begin + page_items)
+    kinds, since_ms = frozenset(request.kinds), request.since_ms
+    found: list[GroupEvent] = []
+    left = _PAGE_BYTES
+    for place in range(begin, end):
+        if kinds or since_ms is not None:
+            head = head_of(entries[place])
+            if (kinds and head.kind not in kinds) or (since_ms is not None and head.at_ms < since_ms):
+                continue
+        event = event_of(first + place, entries[place])
+        found.append(event)
+        left -= len(event.why) + sum([len(topic) for topic, _ in event.partitions])
+        if left <= 0:
+            end = place + 1
+            break
+    return tuple(found), first + end - 1 if end < len(entries) else None, max(0, end - begin)

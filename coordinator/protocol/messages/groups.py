@@ -80,21 +80,29 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
 
 
 class ListGroupEvents(WireRequest, frozen=True, tag=13):
-    """Read a group's timeline after a sequence number: for a further page, the `up_to` of the one before."""
+    """Read a group's timeline after a sequence number: for a further page, the `up_to` of the one before.
+
+    With `since_ms` only what is not older by the coordinator's wall clock, with `kinds` only what is of one of them.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.GROUP_ID_NOT_FOUND)
 
     group_id: str
     after_sequence: int = 0
+    since_ms: int | None = None
+    kinds: tuple[str, ...] = ()
 
 
 class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
     """Answers ListGroupEvents, oldest first; the node keeps a bounded number a group.
 
-    `up_to` is there when there are more than one page holds: the sequence number at which this one ends.
+    `up_to` is there when there are more than one page holds: the sequence number at which this one ends, which may be
+    that of an entry that was not asked for. `last_sequence` is the number of the newest entry there is, also of what
+    was not asked for: where it is below what was asked after, the timeline has begun anew.
     """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
     events: tuple[GroupEvent, ...] = ()
     up_to: int | None = None
+    last_sequence: int = 0

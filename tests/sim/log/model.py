@@ -14,11 +14,18 @@ from coordinator.core.groups.hard import records as r
 from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
-from tests.sim.log import lived_time, lives, lost_logs, members, offsets, operators, ownership, recovery
+from tests.sim.log import lived_time, lives, lost_logs, members, offsets, operators, ownership, recovery, timelines
 from tests.sim.log.state import Facts, GroupModel, LostLog, Rule, ViolationError
 
 RULES: dict[type, Rule] = (
-    lived_time.RULES | lives.RULES | members.RULES | ownership.RULES | offsets.RULES | operators.RULES | recovery.RULES
+    lived_time.RULES
+    | lives.RULES
+    | members.RULES
+    | ownership.RULES
+    | offsets.RULES
+    | operators.RULES
+    | recovery.RULES
+    | timelines.RULES
 )
 
 
@@ -189,7 +196,19 @@ class LogModel:
                 (ours.is_paused, ours.paused, ours.drained),
             )
             _same("lost starts", group_id, theirs.by_policy, ours.by_policy)
+            timeline = theirs.timeline
+            _same(
+                "timeline",
+                group_id,
+                (timeline.last_sequence, *_ends_of(timeline.entries)),
+                (ours.last_sequence, *_ends_of(ours.entries)),
+            )
             _same("epoch", group_id, theirs.group_epoch, ours.group_epoch)
+
+
+def _ends_of(entries: list[bytes]) -> tuple[int, list[bytes], list[bytes]]:
+    """Return what tells two timelines apart, without a look at all of them after each record."""
+    return len(entries), entries[:2], entries[-2:]
 
 
 def _owners_in(group: Any) -> dict[TopicPartition, tuple[Any, ...]]:

@@ -131,6 +131,9 @@ class GroupModel:
     handover: str = "takeover"
     claim_timeout_ms: int | None = None
     reset_policy: ResetPolicy | None = None
+    entries: list[bytes] = field(default_factory=list)
+    """Its timeline."""
+    last_sequence: int = 0
     resets: dict[TopicPartition, o.PlannedReset] = field(default_factory=dict)
     is_paused: bool = False
     paused: set[TopicPartition] = field(default_factory=set)

@@ -170,16 +170,16 @@ def test_topics_are_watched_while_a_group_has_seen_them() -> None:
 
 
 def test_snapshot_is_written_once_its_records_are_durable_and_bounds_the_next_load() -> None:
-    world = NodeWorld({"t": 2}, shards=1, limits=Limits(snapshot_interval_records=10))
+    world = NodeWorld({"t": 2}, shards=1, limits=Limits(snapshot_interval_records=15))
     m1 = world.join("m1")
-    assert (len(world.written[0]) < 10, world.snapshots) == (True, {})
+    assert (len(world.written[0]) < 15, world.snapshots) == (True, {})
     world.is_durable_at_once = False
     for offset in range(200, 220):
         m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
     assert world.snapshots == {}
     world.sync()
     end, records = world.snapshots[0]
-    assert (10 <= end < len(world.written[0]), len(records) < end) == (True, True)
+    assert (15 <= end < len(world.written[0]), len(records) < end) == (True, True)
     before = world.group()
     world.written[0][:end] = [b"not read any more"] * end
     world.restart()
@@ -230,7 +230,7 @@ def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_writte
         before, written = written, [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
         assert written[:-1] == before
     assert [each.index for each in written] == list(range(len(written)))
-    assert len(written) == 4
+    assert len(written) == 5
     assert max(sum(map(len, each.records)) for each in written) < 1_000
     records = [record for each in written for record in each.records]
     end = written[0].end_offset

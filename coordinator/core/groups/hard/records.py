@@ -390,6 +390,18 @@ class Taken(_Record, frozen=True, tag=49):
     why: str
 
 
+class EventsNoted(_Record, frozen=True, tag=58):
+    """Entries of a group's timeline, encoded and numbered from `first` on, once so many of its oldest are dropped.
+
+    Without entries `first` is the number that the next one is to have. Nothing else about the group changes.
+    """
+
+    group_id: str
+    first: int
+    entries: tuple[bytes, ...]
+    dropped: int = 0
+
+
 Record: TypeAlias = (
     GroupSettings
     | TopicSeen
@@ -414,6 +426,7 @@ Record: TypeAlias = (
     | TimeLived
     | RecoveryChanged
     | Taken
+    | EventsNoted
     | LeaderBegan
     | LogOpened
     | LogWentBack

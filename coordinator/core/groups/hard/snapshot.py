@@ -19,6 +19,7 @@ from coordinator.core.groups.hard.records import (
     Advanced,
     ClaimsRunning,
     CommittedPart,
+    EventsNoted,
     Granted,
     GroupSettings,
     IdentityAwaited,
@@ -46,6 +47,8 @@ T = TypeVar("T")
 
 _PARTS_OF_A_RECORD: Final = 500
 """Partitions in one record of a snapshot."""
+_ENTRIES_OF_A_RECORD: Final = 100
+"""Entries of a timeline in one record of a snapshot, each of which may take tens of kilobytes."""
 _MOST_CLAIMED_AT_ONCE: Final = 2_000
 """Claims that are one record because they were made at once; they take less than other parts do."""
 
@@ -151,6 +154,7 @@ def _copy_of(group: GroupState) -> GroupState:
         ),
         awaited=dict(group.awaited),
         readers=set(group.readers),
+        timeline=group.timeline.copy(),
     )
 
 
@@ -198,6 +202,7 @@ def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
     if group.was_forgotten:
         yield RecoveryChanged(group_id, group.recovery_ms)
     yield from _records_of_controls(group)
+    yield from _records_of_timeline(group)
     yield GroupSettings(
         group_id,
         group.group_epoch,
@@ -235,6 +240,14 @@ def _records_of_controls(group: GroupState) -> Iterator[Record]:
         by = reset.decree
         planned = PlannedReset(topic, reset.topic_id, number, reset.offset, reset.leader_epoch, reset.releases_claims)
         yield ResetsPlanned(group_id, (planned,), by.who, by.why, by.at_ms)
+
+
+def _records_of_timeline(group: GroupState) -> Iterator[Record]:
+    timeline = group.timeline
+    if timeline.last_sequence:
+        first, entries = timeline.first_sequence, timeline.entries
+        for begin in range(0, max(1, len(entries)), _ENTRIES_OF_A_RECORD):
+            yield EventsNoted(group.group_id, first + begin, tuple(entries[begin : begin + _ENTRIES_OF_A_RECORD]))
 
 
 def _records_of_offsets(group_id: str, rows: Mapping[int, Committed]) -> Iterator[Record]:

@@ -13,6 +13,7 @@ from coordinator.core.groups.hard.controls import Controls
 from coordinator.core.groups.hard.records import GroupEmptied, MemberFacts
 from coordinator.core.groups.hard.tables.claim_table import ClaimTable
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
+from coordinator.core.groups.hard.tables.timeline import Timeline
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import (
     PartitionTable,
@@ -101,6 +102,8 @@ class GroupState:
     """How long it waits for the checkpoints of former members, while it does; see `recovery`."""
     controls: Controls = field(default_factory=Controls)
     """What operators decided."""
+    timeline: Timeline = field(default_factory=Timeline)
+    """What happened and why, for people; it has limits of its own and is in no account."""
     target_owners: PartitionTable[str] = field(default_factory=PartitionTable)
     """Index: who is to have a partition."""
     target_count: int = 0

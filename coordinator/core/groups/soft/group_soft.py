@@ -1,7 +1,7 @@
 """The soft state of one group: what a restart may forget.
 
-The rebalance window, questions to Kafka under way, what was noticed of partitions, and the timeline. Whatever is
-here can be rebuilt from hard state and from what members and Kafka say next.
+The rebalance window, questions to Kafka under way, what was noticed of partitions, and what came too fast for the
+timeline. Whatever is here can be rebuilt from hard state and from what members and Kafka say next.
 """
 
 from collections.abc import Generator, Iterator
@@ -17,7 +17,7 @@ from coordinator.core.groups.soft.hints import Hints
 from coordinator.core.groups.soft.lost_owners import LostOwners
 from coordinator.core.groups.soft.sessions import MemberSession
 from coordinator.core.groups.soft.staged_target import StagedTarget
-from coordinator.core.groups.soft.timeline import Timeline
+from coordinator.core.groups.soft.timeline import Noting
 
 
 class AskedOffset(NamedTuple):
@@ -71,7 +71,7 @@ class BeyondEnd(NamedTuple):
 class GroupSoft:
     """The soft state of one group."""
 
-    timeline: Timeline
+    noting: Noting
     sessions: dict[str, MemberSession] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
     """Why the group is about to be rebalanced; not empty while it is."""

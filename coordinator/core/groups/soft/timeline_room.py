@@ -1,39 +1,78 @@
-"""The memory that the timelines of all groups may take together: the oldest events of all make room for the newest.
+"""The memory that the timelines of a shard's groups may take together: the oldest entries of all make room.
 
-A timeline alone is bounded in events; groups are many, and what an event says can be long.
+A timeline alone is bounded; groups are many. Each shard of a node has its part of the node's limit, led or followed, so
+that no shard's log has to say what was dropped for another's sake. What is dropped is a record like what is noted.
 """
 
-from collections import OrderedDict
-from typing import Protocol
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
+from typing import Final
 
+from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.hard.tables.timeline import Timeline, head_of, weight_of
 
-class Oldest(Protocol):
-    """Whose oldest event can be dropped."""
-
-    def drop_oldest(self) -> None:
-        """Drop the oldest event."""
+_AT_ONCE: Final = 64
+"""One part in so many of the room is freed together, so that this is done rarely."""
+_MORE_THAN_GROUPS: Final = 1_000
+"""Groups that are no more are forgotten here when there are so many, and as many as there are groups."""
 
 
 class TimelineRoom:
-    """The events of all timelines in the order in which they came, with the bytes of each."""
+    """The bytes that the timelines of one shard take, and about when the oldest entry of each group was."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._events: OrderedDict[tuple[Oldest, int], int] = OrderedDict()
+        self._oldest: list[tuple[int, str]] = []
+        """A heap with a group for each timeline that has entries; its oldest may be gone by now, the group too."""
         self.used_bytes = 0
 
-    def take(self, timeline: Oldest, sequence: int, size: int) -> None:
-        """Give room to the newest event of a timeline, by its number there.
+    def begin(self, groups: Mapping[str, GroupState]) -> None:
+        """Count what was loaded."""
+        self._oldest = []
+        self.used_bytes = 0
+        for group_id, group in groups.items():
+            entries = group.timeline.entries
+            if entries:
+                self.used_bytes += group.timeline.bytes
+                self._oldest.append((head_of(entries[0]).at_ms, group_id))
+        heapify(self._oldest)
 
-        Older events make that room, of whatever timeline; of one that is larger than all of it nothing stays.
-        """
-        self._events[timeline, sequence] = size
-        self.used_bytes += size
-        while self.used_bytes > self._most_bytes:
-            (oldest, _), its_size = self._events.popitem(last=False)
-            self.used_bytes -= its_size
-            oldest.drop_oldest()
+    def changed(self, groups: Mapping[str, GroupState], group_id: str, before: tuple[int, int]) -> None:
+        """Take note of a group whose timeline had so many bytes and entries before."""
+        timeline = groups[group_id].timeline
+        its_bytes, its_entries = before
+        self.used_bytes += timeline.bytes - its_bytes
+        if not its_entries and timeline.entries:
+            heappush(self._oldest, (head_of(timeline.entries[0]).at_ms, group_id))
+            if len(self._oldest) > _MORE_THAN_GROUPS + 2 * len(groups):
+                self.begin(groups)
 
-    def free(self, timeline: Oldest, sequence: int) -> None:
-        """Take back the room of an event that is gone."""
-        self.used_bytes -= self._events.pop((timeline, sequence))
+    def gone(self, timeline: Timeline) -> None:
+        """Take back the room of a group that is no more."""
+        self.used_bytes -= timeline.bytes
+
+    @property
+    def is_over(self) -> bool:
+        """True when entries have to go."""
+        return self.used_bytes > self._most_bytes
+
+    def make_room(self, groups: Mapping[str, GroupState]) -> dict[str, int]:
+        """Return how many of its oldest entries each group is to lose, so that the newest of all stay."""
+        drops: dict[str, int] = {}
+        left = self.used_bytes - (self._most_bytes - self._most_bytes // _AT_ONCE)
+        while left > 0 and self._oldest:
+            at_ms, group_id = heappop(self._oldest)
+            group = groups.get(group_id)
+            entries = group.timeline.entries if group is not None else []
+            dropped = drops.get(group_id, 0)
+            if dropped >= len(entries):
+                continue
+            now_oldest_ms = head_of(entries[dropped]).at_ms
+            if now_oldest_ms <= at_ms:
+                drops[group_id] = dropped + 1
+                left -= weight_of(entries[dropped : dropped + 1])
+                if dropped + 1 == len(entries):
+                    continue
+                now_oldest_ms = head_of(entries[dropped + 1]).at_ms
+            heappush(self._oldest, (now_oldest_ms, group_id))
+        return drops

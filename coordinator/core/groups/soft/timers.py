@@ -23,6 +23,8 @@ class TimerKind(Enum):
     """A member that has registered is to be told more of what it has."""
     REST = "rest"
     """More registrations are to be looked at, or members to be removed; of no group."""
+    LEFT_OUT = "left out"
+    """Events that came too fast for the timeline are to be told together."""
     LOOKUP = "lookup"
     """Partitions without a known start are looked at again."""
     CLAIM_AGE = "claim age"

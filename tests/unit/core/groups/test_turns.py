@@ -5,6 +5,7 @@ import pytest
 from coordinator.core.effects import Append
 from coordinator.core.groups.hard.operator_records import PauseChanged
 from coordinator.core.groups.hard.records import (
+    EventsNoted,
     GroupExpired,
     MemberRemoved,
     Record,
@@ -55,7 +56,7 @@ def test_a_large_group_is_paused_and_resumed_in_slices() -> None:
     world.settle()
     assert len(member.stopping) == LARGE
     steps = steps_of(world, since)
-    assert [type(record) for record in steps[0]] == [PauseChanged]
+    assert [type(record) for record in steps[0]] == [PauseChanged, EventsNoted]
     stopped = [sum(len(record.partitions) for record in step if isinstance(record, StopBegan)) for step in steps]
     assert max(stopped) <= Limits().slice_partitions
     (event,) = world.events("paused")

@@ -18,6 +18,7 @@ from coordinator.core.groups.hard.records import (
     ClaimsClosed,
     ClaimsGivenUp,
     ClaimsRunning,
+    EventsNoted,
     Granted,
     GroupEmptied,
     GroupExpired,
@@ -417,6 +418,10 @@ def _taken(group: GroupState, record: Taken) -> None:
     release_each(group, record.partitions)
 
 
+def _events_noted(group: GroupState, record: EventsNoted) -> None:
+    group.timeline.take(record.first, record.entries, record.dropped)
+
+
 def _streams_assigned(group: GroupState, record: StreamsAssigned) -> None:
     for topic, number, stream in record.streams:
         group.grants[topic, number] = replace(group.grants[topic, number], stream=stream)
@@ -443,6 +448,7 @@ _REPLAY: Final[dict[type[Record], Callable[[GroupState, Any], None]]] = {
     StreamsAssigned: _streams_assigned,
     RecoveryChanged: _recovery_changed,
     Taken: _taken,
+    EventsNoted: _events_noted,
     **OPERATOR_REPLAY,
 }
 
@@ -466,6 +472,7 @@ _KEEPS_SIZE: Final = frozenset(
         MemberEpochsAdvanced,
         StopBegan,
         StreamsAssigned,
+        EventsNoted,
     }
 )
 """Records that change nothing of a group's account but its offsets, which show it themselves."""

@@ -23,6 +23,7 @@ from coordinator.core.groups.hard.records import (
     ClaimsGivenUp,
     ClaimsRunning,
     CommittedPart,
+    EventsNoted,
     Granted,
     GroupEmptied,
     GroupExpired,
@@ -52,8 +53,9 @@ from coordinator.core.groups.hard.records import (
     decode_record,
     encode_record,
 )
+from coordinator.core.groups.hard.tables.timeline import Entry, encode_entry, event_of, head_of
 from coordinator.core.groups.partitions.in_topics import TopicNumbers
-from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.parts import GroupEvent, ResetPolicy
 from tests.helpers.loading import load
 
 FACTS = MemberFacts(
@@ -80,6 +82,7 @@ FACTS = MemberFacts(
     isolation_level="read_committed",
     principal="User:alice",
 )
+NOTED = encode_entry(Entry(9, "paused", "m1", "why", 2, (TopicNumbers("t", (0, 2)),), 90, 2))
 STEPS = TopicSteps("t", "id", (0, 4), (7, 300))
 COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
@@ -138,6 +141,7 @@ GOLDEN: list[tuple[Record, str]] = [
         "01990ba167a26d31099194a174a269649200049207cd012c9194a174a26964909207cd012c9090c2",
     ),
     (ClaimsRunning("g", (TopicNumbers("t", (0,)),)), "01930ca1679192a1749100"),
+    (EventsNoted("g", 7, (NOTED,), 2), "01953aa1670791c41a9809a6706175736564a26d31a3776879029192a1749200025a0202"),
     (ClaimsClosed("g", (TopicNumbers("t", (0,)),)), "01930da1679192a1749100"),
     (TopicsMatched("g", ("m1",), ("t",)), "01942aa16791a26d3191a174"),
     (GroupEmptied("g", 9, 7), "01942ba1670907"),
@@ -166,6 +170,12 @@ GOLDEN: list[tuple[Record, str]] = [
 def test_record_keeps_its_bytes(record: Record, hexadecimal: str) -> None:
     assert encode_record(record).hex() == hexadecimal
     assert decode_record(bytes.fromhex(hexadecimal)) == record
+
+
+def test_entry_of_a_timeline_may_have_more_fields_than_this_program_knows() -> None:
+    later = msgspec.msgpack.encode([9, "paused", "m1", "why", 2, [], None, 0, "of later"])
+    assert event_of(7, later) == GroupEvent(7, 9, "paused", "m1", "why", 2)
+    assert (head_of(later).at_ms, head_of(NOTED).kind) == (9, "paused")
 
 
 def test_member_from_before_log_ins_has_no_principal() -> None:
