@@ -233,7 +233,6 @@ class Story:
         nodes.kill(killed)
         at_s = time.monotonic()
         self._say(f"SIGKILL to the coordinator node at {killed}", style="bold red")
-        watch.begin_anew()
         begun = self._until(_committed, STEP_TIMEOUT_S, "another node describes the group")
         self._until(
             lambda group: _has_moved(group, begun) or self._all_committed(group),

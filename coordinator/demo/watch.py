@@ -33,11 +33,7 @@ class GroupWatch:
     group_id: str
     events: list[GroupEvent] = field(default_factory=list)
     _told_to: int = 0
-    """The last event that the group's present node has told; each node counts its own."""
-
-    def begin_anew(self) -> None:
-        """Take it that another node coordinates the group: what that tells has not been told."""
-        self._told_to = 0
+    """The number of the last event that was told, by whichever node coordinates the group."""
 
     def describe(self) -> DescribeGroupResponse | None:
         """Return the group now, None when there is none yet."""

@@ -29,8 +29,9 @@ from coordinator.protocol.messages import (
     FindCoordinator,
     FindCoordinatorResponse,
     ListGroupEvents,
+    ListGroupEventsResponse,
 )
-from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.parts import GroupEvent, NodeAddress
 from tests.helpers.raw_member import RawMember
 from tests.helpers.waiting import wait_until
 from tests.helpers.zookeeper_client import zookeeper_client
@@ -137,9 +138,11 @@ class Committer:
         parts = in_columns((OffsetToCommit(self.topic, 0, offset, self.owner_epochs[-1]),))
         return bool(self.member.ask(CommitOffsets(self.group, parts)).accepted == 1)
 
-    def kinds_of_events(self) -> list[str]:
+    def events(self) -> tuple[GroupEvent, ...]:
         """Return the group's timeline as the member's node has it."""
-        return [event.kind for event in self.member.ask(ListGroupEvents(self.group)).events]
+        answer = self.member.ask(ListGroupEvents(self.group))
+        assert isinstance(answer, ListGroupEventsResponse)
+        return answer.events
 
 
 def in_sync(zookeeper: LocalZooKeeper, path: str, shard: int) -> set[int]:
@@ -175,6 +178,8 @@ def test_a_commit_outlives_its_leader_which_is_killed_and_comes_back_in_sync(
     assert first.coordinator is not None
     assert f"{first.coordinator.host}:{first.coordinator.port}" == node_of(cluster, first.coordinator).address
     served_by(first.coordinator, lambda at: member.commit(at, 41))
+    told = member.events()
+    assert {"member-joined", "rebalance", "granted"} <= {event.kind for event in told}
 
     node_of(cluster, first.coordinator).kill()
     second = leader_of(cluster, group, above=first.leader_epoch)
@@ -182,7 +187,9 @@ def test_a_commit_outlives_its_leader_which_is_killed_and_comes_back_in_sync(
     served_by(second.coordinator, lambda at: committed_at(at, group) == {name: 41})
     served_by(second.coordinator, lambda at: member.commit(at, 42))
     assert len(set(member.owner_epochs)) == 1, "it owns what it owned, under the same epoch"
-    assert "rebalance" not in member.kinds_of_events()
+    events = member.events()
+    assert events[: len(told)] == told, "what happened is told by whoever leads now"
+    assert [event.kind for event in events[len(told) :]] == ["member-returned"], "and nothing has since"
     member.member.disconnect()
 
     node_of(cluster, first.coordinator).start()

@@ -77,6 +77,7 @@ def test_members_commits_and_owners_survive_a_sigkill_without_a_rebalance(
             )
         )
         assert (commit.accepted, commit.refused) == (4, ())
+        told = one.ask(ListGroupEvents("g")).events
 
         node.kill()
         node.start()
@@ -90,8 +91,10 @@ def test_members_commits_and_owners_survive_a_sigkill_without_a_rebalance(
         }
         offsets = {(o.topic, o.partition): o.offset for o in one.ask(FetchOffsets("g")).offsets}
         assert offsets == {(name, number): 10 + number for number in range(4)}
-        kinds = [event.kind for event in one.ask(ListGroupEvents("g")).events]
-        assert "rebalance" not in kinds
+        events = one.ask(ListGroupEvents("g")).events
+        assert "rebalance" in {event.kind for event in told}
+        assert events[: len(told)] == told, "the timeline outlives the node"
+        assert [event.kind for event in events[len(told) :]] == ["member-returned"]
         assert one.ask(Ping(answer.member_epoch)).error is ErrorCode.NONE
 
 

@@ -6,7 +6,7 @@ CSV begins as a formula; a value that is not known is `-` in a table, empty in C
 
 import csv
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
@@ -33,9 +33,7 @@ def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequ
         case OutputFormat.TABLE:
             write_table(columns, rows)
         case OutputFormat.CSV:
-            writer = csv.writer(sys.stdout, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows([csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+            write_csv(columns, rows)
         case OutputFormat.JSON:
             names = [column.lower().replace("-", "_").replace("#", "") for column in columns]
             write_json([dict(zip(names, row, strict=True)) for row in rows])
@@ -68,13 +66,37 @@ def write_views(output: OutputFormat, views: Sequence[View], *, is_one: bool) ->
             write_table(columns, view.rows)
 
 
+def write_csv(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+    """Write a header, unless it is empty, and a line a row."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if header:
+        writer.writerow(header)
+    writer.writerows([csv_cell(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+
+
 def write_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Write a header and a line a row, in columns as wide as their longest value; nothing when there are no rows."""
-    if not rows:
-        return
-    cells = [[name, *map(_in_table, column)] for name, column in zip(columns, zip(*rows, strict=True), strict=True)]
-    line = "  ".join(f"%-{max(map(len, column))}s" for column in cells)
-    sys.stdout.writelines([f"{(line % row).rstrip()}\n" for row in zip(*cells, strict=True)])
+    GrowingTable(columns).write(rows)
+
+
+class GrowingTable:
+    """A table whose rows come some at a time: one header, and columns as wide as the longest value so far."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._widths: list[int] = []
+
+    def write(self, rows: Sequence[Sequence[Cell]]) -> None:
+        """Write a line a row, the first of all after the header; nothing when there are no rows."""
+        if not rows:
+            return
+        cells = [list(map(_in_table, column)) for column in zip(*rows, strict=True)]
+        if not self._widths:
+            self._widths = [0] * len(self._columns)
+            cells = [[name, *column] for name, column in zip(self._columns, cells, strict=True)]
+        self._widths = [max(width, *map(len, column)) for width, column in zip(self._widths, cells, strict=True)]
+        line = "  ".join(f"%-{width}s" for width in self._widths)
+        sys.stdout.writelines([f"{(line % row).rstrip()}\n" for row in zip(*cells, strict=True)])
 
 
 def write_json(value: Mapping[str, object] | Sequence[object]) -> None:

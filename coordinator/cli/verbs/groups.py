@@ -1,12 +1,12 @@
 """`kcoord group …`: what the coordinator says about its groups, in the columns of Kafka's own tool."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final
 
 import typer
 
-from coordinator.cli.parts.asking import Coordinator, Group, Output, Timeout, ask_for
+from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
@@ -14,6 +14,7 @@ from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, filt
 from coordinator.cli.parts.which_partitions import format_partitions, left_claims
 from coordinator.cli.verbs import operate
 from coordinator.cli.verbs.lag import lag, lag_of, members
+from coordinator.cli.verbs.looking.events import events, time_text
 from coordinator.cli.verbs.reset import reset_offsets
 from coordinator.cli.verbs.wait import wait
 from coordinator.protocol.messages import (
@@ -21,11 +22,9 @@ from coordinator.protocol.messages import (
     DescribeGroupResponse,
     FindCoordinator,
     FindCoordinatorResponse,
-    ListGroupEvents,
-    ListGroupEventsResponse,
 )
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
-from coordinator.protocol.parts import ControlDescription, GroupEvent, MemberDescription, PartitionDescription
+from coordinator.protocol.parts import ControlDescription, MemberDescription, PartitionDescription
 from coordinator.protocol.text.addresses import format_address
 from coordinator.protocol.vocabulary import ControlKind, GroupStatus
 
@@ -49,7 +48,6 @@ PARTITION_COLUMNS: Final = (
 MEMBER_COLUMNS: Final = ("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", "PID")
 STATE_COLUMNS: Final = ("GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
 LIST_COLUMNS: Final = ("GROUP", "STATE", "#MEMBERS", "GROUP-EPOCH", "BYTES")
-EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
 
 
 @app.command("list")
@@ -138,37 +136,6 @@ def _say_forgotten(response: DescribeGroupResponse) -> str:
         f" It is forgotten with its offsets when the coordinator has run for {left}, unless a member joins or offsets "
         "are set before."
     )
-
-
-@app.command()
-def events(
-    group: Group,
-    coordinator: Coordinator,
-    after: Annotated[int, typer.Option(help="Only events after this sequence number.", min=0)] = 0,
-    output: Output = OutputFormat.TABLE,
-    timeout: Timeout = 10.0,
-) -> None:
-    """Show a group's timeline: what happened, to whom and why."""
-    response = ask_for(coordinator, ListGroupEvents(group, after), timeout, ListGroupEventsResponse, group)
-    if output is OutputFormat.JSON:
-        write_json([_event_as_json(event) for event in response.events])
-        return
-    rows: list[tuple[Cell, ...]] = [
-        (
-            event.sequence,
-            _time(event.at_ms),
-            event.kind,
-            event.member_id,
-            event.group_epoch,
-            _say_partitions(event),
-            event.duration_ms,
-            event.why,
-        )
-        for event in response.events
-    ]
-    write_rows(output, EVENT_COLUMNS, rows)
-    if not rows:
-        notes.print(f"The coordinator remembers no events of group '{group}'{f' after {after}' if after else ''}.")
 
 
 def _view_partitions(coordinator: str, group: str, timeout: float) -> View:
@@ -267,7 +234,7 @@ def _say_control(control: ControlDescription) -> str:
         ControlKind.RESET_PENDING: f"A reset of {control.topic}-{control.partition} to {control.offset} is pending",
     }
     what = sentences.get(control.kind, control.kind)
-    return f"{what}, by {control.who} at {_time(control.at_ms)}{': ' if control.why else '.'}{control.why}"
+    return f"{what}, by {control.who} at {time_text(control.at_ms)}{': ' if control.why else '.'}{control.why}"
 
 
 def _control_as_json(control: ControlDescription) -> dict[str, object]:
@@ -279,7 +246,7 @@ def _control_as_json(control: ControlDescription) -> dict[str, object]:
         "new_offset": control.offset,
         "who": control.who,
         "why": control.why or None,
-        "time": _time(control.at_ms),
+        "time": time_text(control.at_ms),
     }
 
 
@@ -300,38 +267,8 @@ def _member_as_json(member: MemberDescription) -> dict[str, object]:
     }
 
 
-def _event_as_json(event: GroupEvent) -> dict[str, object]:
-    return {
-        "sequence": event.sequence,
-        "time": _time(event.at_ms),
-        "kind": event.kind,
-        "consumer_id": event.member_id or None,
-        "group_epoch": event.group_epoch,
-        "partitions": [{"topic": topic, "partition": partition} for topic, partition in event.partitions],
-        "partition_count": _count(event),
-        "duration_ms": event.duration_ms,
-        "why": event.why,
-    }
-
-
-def _count(event: GroupEvent) -> int:
-    return max(event.partition_count, len(event.partitions))
-
-
-def _say_partitions(event: GroupEvent) -> str:
-    """Name the partitions of an event, which names only some where they are many, and say how many there are more."""
-    more = _count(event) - len(event.partitions)
-    return format_partitions(event.partitions) + (f" and {more} more" if more else "")
-
-
-def _time(at_ms: int) -> str:
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return f"{at_ms} ms"
-
-
 # `--help` shows the verbs in this order, after those above: first what only looks.
+app.command("events")(events)
 app.command("members")(members)
 app.command("lag")(lag)
 app.command("wait")(wait)

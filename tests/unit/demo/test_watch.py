@@ -1,4 +1,4 @@
-"""What the demo asks about its group: each event is told once, also when another node begins to count them."""
+"""What the demo asks about its group: each event is told once, also by another node."""
 
 from coordinator.demo.watch import GroupWatch
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
@@ -7,7 +7,7 @@ from coordinator.protocol.vocabulary import EventKind
 
 
 class Node:
-    """A node that tells the events it has counted itself."""
+    """A node that tells the events of the group's timeline."""
 
     def __init__(self, *whys: str) -> None:
         self._events = tuple(
@@ -21,14 +21,13 @@ class Node:
         )
 
 
-def test_each_event_is_told_once_and_those_of_the_next_node_from_its_first_on() -> None:
-    first, second = Node("a", "b", "c"), Node("d", "e")
+def test_each_event_is_told_once_also_when_another_node_goes_on_with_the_timeline() -> None:
+    first, second = Node("a", "b", "c"), Node("a", "b", "c", "d", "e")
     watch = GroupWatch(first.ask, "g")
     assert [event.why for event in watch.new_events()] == ["a", "b", "c"]
     assert watch.new_events() == []
 
     watch.ask = second.ask
-    watch.begin_anew()
     assert [event.why for event in watch.new_events()] == ["d", "e"]
     assert watch.new_events() == []
     assert [event.why for event in watch.events] == ["a", "b", "c", "d", "e"]

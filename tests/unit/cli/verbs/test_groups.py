@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
-from coordinator.cli.verbs.groups import EVENT_COLUMNS
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -28,7 +27,6 @@ from coordinator.protocol.parts import (
     Claim,
     ClaimState,
     ControlDescription,
-    GroupEvent,
     GroupSummary,
     MemberDescription,
     NodeAddress,
@@ -268,44 +266,6 @@ class TestDescribe:
         answer = DescribeGroupResponse(state="Stable", members=(hostile,))
         result = run(["group", "describe", "team", "--members"], {DescribeGroup: answer})
         assert result.stdout.splitlines()[1:] == ["team   m1           h     \\x1b[2J\\nteam  0            1"]
-
-
-class TestEvents:
-    EVENT = GroupEvent(17, 1_700_000_000_123, "taken-over", "m1", "it left", 12, (("a", 3), ("a", 4), ("b", 0)), 90)
-    JOIN = GroupEvent(18, 1_700_000_001_000, "member-joined", "m2", "it joined", 13)
-
-    def test_the_timeline_comes_as_a_table(self, run):
-        answers = {ListGroupEvents: ListGroupEventsResponse(events=(self.EVENT, self.JOIN))}
-        header, first, second = run(["group", "events", "team"], answers).stdout.splitlines()
-        assert header.split() == list(EVENT_COLUMNS)
-        assert first.split(maxsplit=8) == [
-            "17", "2023-11-14T22:13:20.123Z", "taken-over", "m1", "12", "a:3,4", "b:0", "90", "it left",
-        ]  # fmt: skip
-        assert second.split(maxsplit=7) == [
-            "18", "2023-11-14T22:13:21.000Z", "member-joined", "m2", "13", "-", "-", "it joined",
-        ]  # fmt: skip
-        assert {line.index(word) for line, word in ((header, "WHY"), (first, "it left"), (second, "it joined"))} == {
-            header.index("WHY")
-        }
-
-    def test_the_timeline_comes_as_json_after_a_sequence_number(self, run):
-        def answer(request):
-            assert request == ListGroupEvents("team", 16)
-            return ListGroupEventsResponse(events=(self.EVENT,))
-
-        result = run(["group", "events", "team", "--after", "16", "-o", "json"], {ListGroupEvents: answer})
-        (event,) = json.loads(result.stdout)
-        assert event["time"] == "2023-11-14T22:13:20.123Z"
-        assert event["partitions"][2] == {"topic": "b", "partition": 0}
-        assert event["duration_ms"] == 90
-
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [([], "remembers no events of group 'team'.\n"), (["--after", "9"], "of group 'team' after 9.\n")],
-    )
-    def test_a_timeline_with_nothing_in_it_is_told(self, run, words, said):
-        result = run(["group", "events", "team", *words], {ListGroupEvents: ListGroupEventsResponse()})
-        assert (result.exit_code, result.stdout, result.stderr.endswith(said)) == (0, "", True)
 
 
 class TestWithoutACoordinator:

@@ -1,0 +1,213 @@
+"""`kcoord group events`: a group's timeline, what is chosen of it, and what comes while somebody waits."""
+
+import difflib
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from time import sleep, time_ns
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, coordinators_of
+from coordinator.cli.parts.exits import must_not_be_refused, notes
+from coordinator.cli.parts.reset_target import parse_datetime
+from coordinator.cli.parts.tables import Cell, GrowingTable, write_csv, write_json
+from coordinator.cli.parts.which_partitions import format_partitions
+from coordinator.client.refusals import refusal_of
+from coordinator.client.request import RequestError, ask
+from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
+from coordinator.protocol.parts import GroupEvent
+from coordinator.protocol.text.durations import parse_duration_ms
+from coordinator.protocol.text.escaping import json_document, one_line
+from coordinator.protocol.vocabulary import EventKind
+
+EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
+
+FOLLOW_EVERY_S: Final = 1.0
+"""The time between two questions of who follows a timeline."""
+
+
+class EventsFormat(StrEnum):
+    """The form in which events are written; jsonl is one document a line."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+def parse_since(text: str, now_ms: int) -> int:
+    """Read `15m`, `PT15M` or a time of ISO 8601, in UTC unless it names a zone, as milliseconds since 1970.
+
+    Raises typer.BadParameter.
+    """
+    try:
+        return max(0, now_ms - parse_duration_ms(text))
+    except ValueError:
+        try:
+            return parse_datetime(text)
+        except typer.BadParameter as error:
+            raise typer.BadParameter(
+                f"'{one_line(text)}' is neither a duration such as 15m nor a time such as 2026-01-31T06:30:00Z"
+            ) from error
+
+
+def parse_kind(text: str) -> str:
+    """Return the kind of events that a text names; raises typer.BadParameter with the nearest."""
+    kinds = [str(kind) for kind in EventKind]
+    wanted = text.strip().lower()
+    if wanted in kinds:
+        return wanted
+    near = difflib.get_close_matches(wanted, kinds, 1, 0.4)
+    hint = f"is '{near[0]}' meant?" if near else f"known: {', '.join(kinds)}"
+    raise typer.BadParameter(f"there are no events of kind '{one_line(text)}'; {hint}")
+
+
+def events(
+    group: Group,
+    coordinator: Coordinator,
+    after: Annotated[int, typer.Option(help="Only events after this sequence number.", min=0)] = 0,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only events of the last 15m, or since 2026-01-31T06:30:00Z."),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND", help="Only events such as rebalance; may be given repeatedly."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    output: Annotated[EventsFormat, typer.Option("--output", "-o", help="How to write it.")] = EventsFormat.TABLE,
+    timeout: Timeout = 10.0,
+) -> None:
+    """Show a group's timeline: what happened, to whom and why."""
+    if follow and output is EventsFormat.JSON:
+        raise typer.BadParameter("a JSON document has an end and --follow has none; take -o jsonl, a document a line")
+    since_ms = None if since is None else parse_since(since, time_ns() // 1_000_000)
+    request = ListGroupEvents(group, after, since_ms, tuple(dict.fromkeys(map(parse_kind, kind or ()))))
+    write = _writer(output)
+    try:
+        response = ask_for(coordinator, request, timeout, ListGroupEventsResponse, group)
+        write(response.events)
+        if follow:
+            _follow(coordinator, request, response, timeout, write)
+    except KeyboardInterrupt:
+        return
+    if not response.events and output is not EventsFormat.JSON:
+        chosen = "".join(
+            (f" after {after}" if after else "", f" since {since}" if since else "", " of these kinds" if kind else "")
+        )
+        notes.print(f"The coordinator remembers no events of group '{group}'{chosen}.")
+
+
+def _follow(
+    coordinator: str,
+    request: ListGroupEvents,
+    response: ListGroupEventsResponse,
+    timeout_s: float,
+    write: Callable[[Sequence[GroupEvent]], None],
+) -> None:
+    """Ask again and again for what is new; a coordinator that is away is said once, and waited for."""
+    after = _end_of(response, request.after_sequence)
+    is_away = False
+    while True:
+        sleep(FOLLOW_EVERY_S)
+        asked = ListGroupEvents(request.group_id, after, None, request.kinds)
+        try:
+            answer = ask(coordinators_of(coordinator), asked, timeout_s)
+        except RequestError as error:
+            why: str | None = str(error)
+        else:
+            refusal = refusal_of(answer)
+            why = f"{refusal[1]} ({refusal[0].name})" if refusal is not None and refusal[0].is_retriable else None
+        if why is not None:
+            if not is_away:
+                notes.print(f"{why}; trying again until Ctrl-C")
+            is_away = True
+            continue
+        is_away = False
+        must_not_be_refused(answer, request.group_id)
+        if not isinstance(answer, ListGroupEventsResponse):
+            continue
+        if 0 < answer.last_sequence < after:
+            notes.print(f"The timeline of group '{request.group_id}' has begun anew.")
+            after = 0
+            continue
+        write(answer.events)
+        after = _end_of(answer, after)
+
+
+def _end_of(response: ListGroupEventsResponse, after: int) -> int:
+    """Return the number after which to ask for more."""
+    return max(after, response.last_sequence, *(event.sequence for event in response.events[-1:]))
+
+
+def _writer(output: EventsFormat) -> Callable[[Sequence[GroupEvent]], None]:
+    """Return what writes some events at a time, with one header where there is one, and at once."""
+    table = GrowingTable(EVENT_COLUMNS)
+    has_header = False
+
+    def write(events: Sequence[GroupEvent]) -> None:
+        nonlocal has_header
+        match output:
+            case EventsFormat.JSON:
+                write_json([_as_json(event) for event in events])
+            case EventsFormat.JSONL:
+                lines = (msgspec.json.encode(_as_json(event)).decode() for event in events)
+                sys.stdout.writelines(json_document(line) + "\n" for line in lines)
+            case EventsFormat.CSV:
+                write_csv(() if has_header else EVENT_COLUMNS, map(_row, events))
+                has_header = True
+            case EventsFormat.TABLE:
+                table.write(list(map(_row, events)))
+        sys.stdout.flush()
+
+    return write
+
+
+def _row(event: GroupEvent) -> tuple[Cell, ...]:
+    return (
+        event.sequence,
+        time_text(event.at_ms),
+        event.kind,
+        event.member_id,
+        event.group_epoch,
+        _say_partitions(event),
+        event.duration_ms,
+        event.why,
+    )
+
+
+def _as_json(event: GroupEvent) -> dict[str, object]:
+    return {
+        "sequence": event.sequence,
+        "time": time_text(event.at_ms),
+        "kind": event.kind,
+        "consumer_id": event.member_id or None,
+        "group_epoch": event.group_epoch,
+        "partitions": [{"topic": topic, "partition": partition} for topic, partition in event.partitions],
+        "partition_count": _count(event),
+        "duration_ms": event.duration_ms,
+        "why": event.why,
+    }
+
+
+def _count(event: GroupEvent) -> int:
+    return max(event.partition_count, len(event.partitions))
+
+
+def _say_partitions(event: GroupEvent) -> str:
+    """Name the partitions of an event, which names only some where they are many, and say how many there are more."""
+    more = _count(event) - len(event.partitions)
+    named = format_partitions(event.partitions)
+    return f"{named} and {more} more" if named and more else named or (f"{more}" if more else "")
+
+
+def time_text(at_ms: int) -> str:
+    """Return a time in UTC, in the form of ISO 8601."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"
