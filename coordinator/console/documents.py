@@ -115,7 +115,10 @@ class Partition(Document, frozen=True):
 
 
 class Member(Document, frozen=True):
-    """A member of a group; `assignment` is what it owns, in Kafka's words, and may be cut short."""
+    """A member of a group; `assignment` is what it owns, in Kafka's words, and may be cut short.
+
+    `unpolled_ms` is for how long its program had not polled it as of its last ping; of a query it is null.
+    """
 
     consumer_id: str
     group_instance_id: str | None
@@ -131,6 +134,7 @@ class Member(Document, frozen=True):
     lag: int | None
     commits: bool
     isolation_level: str
+    unpolled_ms: int | None
     assignment: str
 
 

@@ -392,7 +392,10 @@ class GroupSummary(_Part, frozen=True):
 
 
 class MemberDescription(_Part, frozen=True, gc=False):
-    """One member as an operator sees it."""
+    """One member as an operator sees it.
+
+    `unpolled_ms` is for how long its program had not polled it as of its last ping; of a query it is absent.
+    """
 
     member_id: str
     instance_id: str | None
@@ -407,6 +410,7 @@ class MemberDescription(_Part, frozen=True, gc=False):
     target: int
     commits: bool = True
     isolation_level: Annotated[str, IsolationLevel] = IsolationLevel.READ_UNCOMMITTED
+    unpolled_ms: int | None = None
 
 
 class PartitionDescription(_Part, frozen=True, gc=False):

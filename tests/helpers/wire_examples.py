@@ -27,7 +27,7 @@ START = p.StartPartition("flights", "0tQ", 3, 41, 100, 5, "broker-1", 9092, 6)
 SUBSCRIPTION = p.Subscription(("flights",), "fl.*", (("flights", 3),), ("secret",))
 SUMMARY = p.GroupSummary("team", "Stable", 12, 2, 4096)
 MEMBER = p.MemberDescription(
-    "m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False, "read_committed"
+    "m1", "static-1", "spark", "10.0.0.9", 4242, "STABLE", 12, 8, True, 5, 6, False, "read_committed", 250
 )
 PARTITION = p.PartitionDescription("flights", 3, 250, 900, "m1", 41, True, CLAIM, p.ClaimState.OFFERED, 5, 6)
 EVENT = p.GroupEvent(17, 1_700_000_000_000, "taken-over", "m1", "its connection closed", 12, (("flights", 3),), 1200, 5)
@@ -87,7 +87,7 @@ REQUESTS: tuple[m.Request, ...] = (
         is_rejoining=True,
         age_ms=1_500,
     ),
-    m.Ping(12, (TO_COMMIT,)),
+    m.Ping(12, (TO_COMMIT,), 250),
     m.FetcherStarted((OWNED,)),
     m.FetcherStopped((FINAL,)),
     m.CommitOffsets("team", (TO_COMMIT,)),

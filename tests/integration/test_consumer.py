@@ -345,6 +345,27 @@ def test_a_consumer_that_is_not_polled_leaves_and_comes_back(
     assert [what for what, _ in listener.heard] == ["assigned", "lost", "assigned"]
 
 
+def test_how_long_a_program_has_not_polled_is_shown_while_it_is_a_member(
+    kafka: "LocalKafka", coordinator: "LocalCoordinator", topic: Callable[..., str], consumers: Callable[..., Consumer]
+) -> None:
+    name = topic(1)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 2)
+    consumer = consumers(name, topics=(name,))
+    assert read_until(2, consumer) == [0, 1]
+    view = GroupView(coordinator.address, name)
+
+    def unpolled_ms() -> int:
+        (member,) = view.describe().members
+        return -1 if member.unpolled_ms is None else member.unpolled_ms
+
+    def is_polled() -> bool:
+        numbers(consumer, 50)
+        return 0 <= unpolled_ms() < 1_000
+
+    eventually(lambda: unpolled_ms() > 1_500, 20)
+    eventually(is_polled, 20)
+
+
 def test_a_checkpoint_of_ten_thousand_partitions_registers_and_advances(
     own_coordinator: "LocalCoordinator", topic: Callable[..., str]
 ) -> None:

@@ -161,10 +161,11 @@ def test_partitions_of_a_commit_are_bounded_in_all(make):
     assert pair.to_coordinator(encode_envelope(1, data)) == [RequestReceived(1, accepted)]
     with pytest.raises(ValueError, match="30000 partitions are named and at most 20000 may be"):
         make((half,) * 3)
-    begin, one = data.split(msgspec.msgpack.encode(half))[0], msgspec.msgpack.encode(half)
+    one = msgspec.msgpack.encode(half)
+    begin, _, end = data.split(one)
     assert begin[-1:] == b"\x92", "an array of two"
     with pytest.raises(RemoteProtocolError, match="30000 partitions are named") as caught:
-        pair.to_coordinator(encode_envelope(2, begin[:-1] + b"\x93" + one * 3))
+        pair.to_coordinator(encode_envelope(2, begin[:-1] + b"\x93" + one * 3 + end))
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 

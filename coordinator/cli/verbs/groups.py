@@ -264,6 +264,7 @@ def _member_as_json(member: MemberDescription) -> dict[str, object]:
         "partitions": member.owned,
         "target_partitions": member.target,
         "commits": member.commits,
+        "unpolled_ms": member.unpolled_ms,
     }
 
 

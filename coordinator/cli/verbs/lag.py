@@ -27,6 +27,7 @@ MEMBERS_COLUMNS: Final = (
     "DRAINED",
     "COMMITS",
     "ISOLATION-LEVEL",
+    "UNPOLLED-MS",
     "PID",
 )
 
@@ -91,7 +92,10 @@ def members(
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
-    """Show the members of groups: what they hold and are to hold, how far they are, and whether they are drained."""
+    """Show the members of groups: what they hold and are to hold, how far they are, and whether they are drained.
+
+    UNPOLLED-MS is for how long a consumer's program had not polled it as of its last ping; a query has none.
+    """
     meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
     rows = [row for one in meant for row in _members(coordinator, one, timeout)]
     write_rows(output, MEMBERS_COLUMNS, rows)
@@ -118,6 +122,7 @@ def _members(coordinator: str, group: str, timeout: float) -> list[tuple[Cell, .
             "yes" if member.member_id in drained else "no",
             "yes" if member.commits else "no",
             member.isolation_level,
+            member.unpolled_ms,
             member.pid,
         )
         for member in response.members

@@ -149,6 +149,7 @@ def members(measured: Measured) -> list[Member]:
             lag=lags.get(member.member_id),
             commits=member.commits,
             isolation_level=member.isolation_level,
+            unpolled_ms=member.unpolled_ms,
             assignment=ranges(owned.get(member.member_id, ())),
         )
         for member in measured.description.members

@@ -45,6 +45,7 @@ MEMBERS: Final[Table[Member]] = Table(
         "partitions": lambda row: row.partitions,
         "lag": lambda row: row.lag,
         "member_epoch": lambda row: row.member_epoch,
+        "unpolled_ms": lambda row: row.unpolled_ms,
     },
     fields={"state": lambda row: row.state},
     words={"state": frozenset(str(state) for state in MemberStatus)},

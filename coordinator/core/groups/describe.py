@@ -80,6 +80,7 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
 def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDescription:
     member = group.members[member_id]
     session = desk.session_of(group.group_id, member_id)
+    is_connected = session is not None and session.connection_id is not None
     return MemberDescription(
         member_id=member_id,
         instance_id=member.facts.instance_id,
@@ -89,11 +90,12 @@ def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDes
         state=str(member_status(group, member_id)),
         member_epoch=member.member_epoch,
         streams=member.facts.streams,
-        connected=session is not None and session.connection_id is not None,
+        connected=is_connected,
         owned=len(group.owned_by(member_id)),
         target=len(member.target),
         commits=member.facts.commits,
         isolation_level=member.facts.isolation_level,
+        unpolled_ms=session.unpolled_ms if session is not None and is_connected else None,
     )
 
 

@@ -373,6 +373,8 @@ class Shard:
     def _ping(self, group: GroupState, connection: Connection, request: Ping) -> PingResponse:
         refused: tuple[PartitionResult, ...] = ()
         accepted = 0
+        if request.unpolled_ms is not None and connection.session is not None:
+            connection.session.unpolled_ms = max(0, request.unpolled_ms)
         if request.offsets:
             refused, accepted = self._commits.by_member(group, connection, request.offsets)
         assert connection.member_id is not None

@@ -177,7 +177,10 @@ class ListClaimsResponse(WireMessage, frozen=True, tag=131):
 
 
 class Ping(WireRequest, frozen=True, tag=3):
-    """Say that the member lives; with auto commit on, the offsets it has finished."""
+    """Say that the member lives; with auto commit on, the offsets it has finished.
+
+    `unpolled_ms` is for how long its program has asked it for nothing; a member that no program polls leaves it out.
+    """
 
     refused_with: ClassVar = codes(ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.INVALID_REQUEST)
     parts_refused_with: ClassVar = codes(
@@ -192,6 +195,7 @@ class Ping(WireRequest, frozen=True, tag=3):
 
     member_epoch: int
     offsets: Listed[TopicOffsets] = ()
+    unpolled_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.offsets:  # most pings have none

@@ -352,7 +352,7 @@ class Member:
             case ClaimsFinished():
                 self._holdings.finish(push)
             case Probe():
-                self._requests.ping()
+                self._requests.ping(self._idleness.lasts_ms(self._link.now_ms))
             case Fenced():
                 self._on_fenced(show_refusal((push.error, push.why)))
             case _:
@@ -422,7 +422,7 @@ class Member:
                 self._lease.doubt()
                 self._lose(f"no answer for {silent_ms} ms", is_elsewhere_better=True)
             case State.JOINED if now_ms >= self._lease.next_ping_ms:
-                self._requests.ping()
+                self._requests.ping(self._idleness.lasts_ms(self._link.now_ms))
             case _:
                 pass
 

@@ -53,13 +53,13 @@ class Requests:
         if parts:
             self._outbox.notice(NoticeKind.RELEASED, show_partitions(parts))
 
-    def ping(self) -> None:
-        """Ping, with offsets that are to be committed by themselves."""
+    def ping(self, unpolled_ms: int | None) -> None:
+        """Ping, with offsets that are to be committed by themselves, and for how long the member was not polled."""
         waiting = self._holdings.uncommitted(self._pinged_up_to) if self._settings.auto_commit else ()
         offsets = next(portions(waiting, bytes_of), ())
         if offsets:
             self._pinged_up_to = partition_of(offsets[-1])
-        self._link.send(Ping(self._holdings.member_epoch, in_columns(offsets)))
+        self._link.send(Ping(self._holdings.member_epoch, in_columns(offsets), unpolled_ms))
 
     def _send_next_call(self) -> None:
         while (call := self._calls.next_to_send()) is not None:

@@ -24,6 +24,7 @@ from coordinator.protocol.messages import (
     ListGroups,
     ListGroupsResponse,
     Ping,
+    PingResponse,
 )
 from coordinator.protocol.parts import GroupSummary, NodeAddress, Subscription
 from tests.helpers.loading import given
@@ -314,6 +315,17 @@ def test_request_on_a_connection_that_is_not_open_is_dropped() -> None:
     assert world.happen(RequestArrived(77, 1, Ping(0))) == []
     world.happen(ConnectionOpened(77, "10.0.0.9"))
     assert len(world.happen(RequestArrived(77, 1, Ping(0)))) == 1
+
+
+def test_description_says_for_how_long_a_program_has_not_polled_as_of_the_last_ping() -> None:
+    world = NodeWorld({"t": 1})
+    member, query = world.join("m1", is_settled=False), world.join("m2")
+    for said, shown in ((None, None), (700, 700), (-5, 0), (2**62, 2**62)):
+        assert member.ask(Ping(0, (), said), PingResponse).error is ErrorCode.NONE
+        query.ping()
+        assert [one.unpolled_ms for one in world.describe().members] == [shown, None]
+    member.close()
+    assert [one.unpolled_ms for one in world.describe().members if not one.connected] in ([], [None])
 
 
 def test_timeline_is_bounded_and_read_from_a_number_on() -> None:

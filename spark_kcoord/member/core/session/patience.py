@@ -62,11 +62,12 @@ class Absence:
 class Idleness:
     """For how long the user of a member has asked for nothing; without a time-out he may for ever."""
 
-    __slots__ = ("_since_ms", "_timeout_ms", "is_over")
+    __slots__ = ("_asked_ms", "_since_ms", "_timeout_ms", "is_over")
 
     def __init__(self, timeout_ms: int | None) -> None:
         self._timeout_ms = timeout_ms
         self._since_ms: int | None = None
+        self._asked_ms: int | None = None
         self.is_over = False
         """True once it was too long."""
 
@@ -76,7 +77,11 @@ class Idleness:
 
     def end(self, now_ms: int) -> None:
         """Note that the user has asked for something."""
-        self._since_ms = now_ms
+        self._since_ms = self._asked_ms = now_ms
+
+    def lasts_ms(self, now_ms: int) -> int | None:
+        """Return how long ago the user has asked for something; None of one who never does, as a query."""
+        return None if self._asked_ms is None else now_ms - self._asked_ms
 
     @property
     def ends_ms(self) -> int | None:

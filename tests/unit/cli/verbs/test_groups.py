@@ -339,3 +339,14 @@ def test_the_console_script_writes_data_without_colour():
         )
     assert done.stdout == "GROUP  STATE   #MEMBERS  GROUP-EPOCH  BYTES\nteam   Stable  1         1            0\n"
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class TestMembers:
+    def test_how_long_a_program_has_not_polled_is_a_column(self, run):
+        member = MemberDescription("m1", None, "c", "h", 1, "Stable", 1, 1, True, 0, 0, unpolled_ms=12_300)
+        answers = {DescribeGroup: DescribeGroupResponse(group_id="team", members=(member, M2))}
+        header, first, second = run(["group", "members", "team"], answers).stdout.splitlines()
+        place = header.split().index("UNPOLLED-MS")
+        assert [line.split()[place] for line in (first, second)] == ["12300", "-"]
+        rows = json.loads(run(["group", "members", "team", "-o", "json"], answers).stdout)
+        assert [row["unpolled_ms"] for row in rows] == [12_300, None]

@@ -39,6 +39,7 @@ from spark_kcoord.member.core.events import (
     ReleaseAsked,
     Resubscribed,
 )
+from spark_kcoord.member.core.session.patience import Idleness
 from spark_kcoord.member.core.session.states import State
 from tests.helpers.member_pair import MemberPair, claim, registered, settings, start_fetcher, stop_fetcher
 from tests.sim.listed import portions_of
@@ -421,6 +422,20 @@ def test_a_member_whose_user_comes_back_in_time_stays() -> None:
         while pair.count(Ping):
             pair.answer(Ping, PingResponse(member_epoch=1))
     assert (pair.now_ms, pair.count(LeaveGroup)) == (70_000, 0)
+
+
+def test_pings_say_for_how_long_the_user_has_asked_for_nothing() -> None:
+    pair = consuming()
+    pair.step(Polled())
+    polled_ms = pair.now_ms
+    said = []
+    for _ in range(12):
+        pair.pass_ms(1_000)
+        while pair.count(Ping):
+            said.append(pair.answer(Ping, PingResponse(member_epoch=1)).unpolled_ms)
+    assert said == sorted(said)
+    assert 5_000 <= said[-1] <= pair.now_ms - polled_ms
+    assert Idleness(None).lasts_ms(9) is None, "a query is never polled"
 
 
 def test_another_subscription_is_registered_and_what_belongs_to_both_is_held_meanwhile() -> None:
