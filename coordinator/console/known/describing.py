@@ -172,7 +172,7 @@ def ranges(named: Iterable[TopicPartition], most: int = MOST_RANGES) -> str:
 
 
 def events(said: Iterable[GroupEvent]) -> list[Event]:
-    """Return the entries of a timeline, newest first."""
+    """Return entries of a timeline, in their order."""
     return [
         Event(
             sequence=event.sequence,
@@ -185,7 +185,7 @@ def events(said: Iterable[GroupEvent]) -> list[Event]:
             duration_ms=event.duration_ms,
             why=event.why,
         )
-        for event in sorted(said, key=lambda event: -event.sequence)
+        for event in said
     ]
 
 

@@ -7,9 +7,11 @@ the chosen page alone.
 from typing import Final
 
 from coordinator.admin.status import Status
-from coordinator.console.documents import Event, Group, Member, Node, Shard, Topic, TopicGroup
+from coordinator.console.documents import Group, Member, Node, Shard, Topic, TopicGroup
+from coordinator.console.known.describing import ranges
 from coordinator.console.known.group_seen import Measured
 from coordinator.console.known.selection import Table
+from coordinator.protocol.parts import GroupEvent
 from coordinator.protocol.vocabulary import EventKind, GroupStatus, MemberStatus, ShardStatus
 
 GROUP_STATUSES: Final = (Status.OK, Status.WARN, Status.ERR)
@@ -51,8 +53,8 @@ MEMBERS: Final[Table[Member]] = Table(
     words={"state": frozenset(str(state) for state in MemberStatus)},
 )
 
-EVENTS: Final[Table[Event]] = Table(
-    searched=lambda row: f"{row.consumer_id or ''}\n{row.why}\n{row.partitions}",
+EVENTS: Final[Table[GroupEvent]] = Table(
+    searched=lambda row: f"{row.member_id}\n{row.why}\n{ranges(row.partitions)}",
     keys={"sequence": lambda row: row.sequence, "duration_ms": lambda row: row.duration_ms},
     fields={"kind": lambda row: row.kind},
     words={"kind": frozenset(str(kind) for kind in EventKind)},

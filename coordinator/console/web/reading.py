@@ -110,16 +110,19 @@ class Reader:
 
     def events(self, name: str, query: Query) -> Rows[Event]:
         """Return a group's timeline, newest first, as its coordinator tells it now."""
+        return self.timeline(name, query)[0]
+
+    def timeline(self, name: str, query: Query) -> tuple[Rows[Event], list[Rebalance]]:
+        """Return a group's timeline and the rebalances on it, newest first, as its coordinator tells them now."""
         selection = tables.EVENTS.read(query)
-        answer = self._ask(name, ListGroupEvents(name), ListGroupEventsResponse)
-        return describing.rows_of(
-            tables.EVENTS.choose(describing.events(answer.events), selection), self.now_ms(), None
-        )
+        told = self._ask(name, ListGroupEvents(name), ListGroupEventsResponse).events
+        chosen = tables.EVENTS.choose(reversed(told), selection)
+        shown = Chosen(describing.events(chosen.rows), chosen.total, chosen.page, chosen.per_page)
+        return describing.rows_of(shown, self.now_ms(), None), describing.rebalances(told)
 
     def rebalances(self, name: str) -> list[Rebalance]:
         """Return the rebalances of a group that are on its timeline, newest first."""
-        answer = self._ask(name, ListGroupEvents(name), ListGroupEventsResponse)
-        return describing.rebalances(answer.events)
+        return self.timeline(name, ())[1]
 
     def controls(self, name: str) -> list[Control]:
         """Return the decisions of operators about a group that stand, as its coordinator tells them now."""

@@ -19,6 +19,8 @@ from coordinator.protocol.parts import GroupEvent
 
 _PAGE_BYTES: Final = 1024 * 1024
 """Bytes of texts on one page of a timeline."""
+_PAGE_ENTRIES: Final = 1_000
+"""Entries that are looked at for one page of a timeline: to decode one takes longer than to describe a member."""
 
 
 def answer_read(
@@ -57,7 +59,7 @@ def _page_of_events(
     """
     entries, first = timeline.entries, timeline.first_sequence
     begin = max(0, request.after_sequence + 1 - first)
-    end = min(len(entries), begin + page_items)
+    end = min(len(entries), begin + min(page_items, _PAGE_ENTRIES))
     kinds, since_ms = frozenset(request.kinds), request.since_ms
     found: list[GroupEvent] = []
     left = _PAGE_BYTES

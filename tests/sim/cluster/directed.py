@@ -48,11 +48,14 @@ class CopiedNodeWorld(ClusterWorld):
     """The directory of one node is put back from a copy of the life that ends, while all nodes are down.
 
     No count of starts tells it, and nobody is there who knows better: its node comes first, and is elected. No other
-    disk loses anything, so nothing that was acknowledged may be missing.
+    disk loses anything, so nothing that was acknowledged may be missing. Others that are cut off are waited for without
+    an end: one that is silent for longer than `doubt_ms` is what decision 0040 says that it does not find.
     """
 
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
-        super().__init__(seed, replace(mix, cluster=msgspec.structs.replace(mix.cluster, min_insync_replicas=2)), dice)
+        cluster = msgspec.structs.replace(mix.cluster, min_insync_replicas=2)
+        settings = replace(mix.settings, doubt_ms=3_600_000)
+        super().__init__(seed, replace(mix, cluster=cluster, settings=settings), dice)
 
     def run(self) -> None:
         """Run to the end, or to the first broken invariant."""

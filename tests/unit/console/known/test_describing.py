@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.console.known import describing
+from coordinator.console.known import describing, tables
 from coordinator.console.known.group_seen import Trail, measure
 from coordinator.console.known.picture import Picture
 from coordinator.protocol.parts import Claim, ClaimState, GroupEvent, PartitionDescription
@@ -50,14 +50,22 @@ def test_a_partition_has_its_owner_and_its_claim() -> None:
     assert (found.claim.from_offset, found.claim.until_offset, found.claim.state) == (5, 8, "RUNNING")
 
 
-def test_a_timeline_is_newest_first_and_counts_what_it_does_not_name() -> None:
+def test_a_timeline_counts_what_it_does_not_name() -> None:
     first = GroupEvent(1, 5, "member-joined", "m", "why", 1)
     second = GroupEvent(2, 6, "rebalance", "", "m joined", 2, (("t", 0), ("t", 1)), None, 40)
-    found = describing.events([first, second])
+    found = describing.events([second, first])
     assert [(one.sequence, one.consumer_id, one.partitions, one.partition_count) for one in found] == [
         (2, None, "t:0-1", 40),
         (1, "m", "", 0),
     ]
+
+
+def test_a_timeline_of_ten_thousand_is_paged_and_searched_by_its_partitions() -> None:
+    told = [GroupEvent(n, n, "granted", f"m{n}", "why", 1, (("t", n), ("t", n + 1)), None, 2) for n in range(1, 10_001)]
+    last = tables.EVENTS.choose(reversed(told), tables.EVENTS.read([("page", "100")]))
+    assert ([row.sequence for row in last.rows], last.total) == (list(range(100, 0, -1)), 10_000)
+    found = tables.EVENTS.choose(reversed(told), tables.EVENTS.read([("search", "t:777-778")]))
+    assert [(row.sequence, row.partitions) for row in describing.events(found.rows)] == [(777, "t:777-778")]
 
 
 def test_topics_sum_up_the_groups_that_read_them() -> None:
