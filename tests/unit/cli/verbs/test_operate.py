@@ -501,7 +501,7 @@ class TestLagAndMembers:
         drained = (ControlDescription("member-drained", "ann@ops", "", 5, member_id="m1"),)
         answers = {DescribeControls: DescribeControlsResponse(controls=drained)}
         assert run(["members", "team", "-o", "csv"], answers).stdout.splitlines()[1] == (
-            "team,m1,,10.0.0.1,query-1,2,2,3,Stable,yes,yes,yes,read_uncommitted,42"
+            "team,m1,,10.0.0.1,query-1,2,2,3,Stable,yes,yes,yes,read_uncommitted,,42"
         )
         assert json.loads(run(["members", "team", "-o", "json"], answers).stdout)[0]["consumer_id"] == "m1"
 
