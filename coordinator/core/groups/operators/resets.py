@@ -19,7 +19,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.controls import say_by
 from coordinator.core.groups.hard.held_claims import why_left
 from coordinator.core.groups.hard.operator_records import PlannedReset, ResetsCancelled, ResetsPlanned
-from coordinator.core.groups.hard.records import GroupSettings
+from coordinator.core.groups.hard.records import GroupSettings, TopicSeen
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.operators.reset_rules import NoOffset, new_offset, to_ask, why_bad_target
 from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
@@ -78,7 +78,7 @@ class Resets:
         by_timestamp: list[dict[TopicPartition, int]] = []
         for target in request.targets:
             partition = (target.topic, target.partition)
-            asked = to_ask(target, _committed(group, partition), question.wall_ms)
+            asked = to_ask(target, self._committed(group, partition), question.wall_ms)
             for index, timestamp_ms in enumerate(asked):
                 if index == len(by_timestamp):
                     by_timestamp.append({})
@@ -190,7 +190,7 @@ class Resets:
         self, group: GroupState, target: ResetTarget, question: _Question, planned: dict[TopicPartition, PlannedReset]
     ) -> ResetResult:
         partition = (target.topic, target.partition)
-        old = _committed(group, partition)
+        old = self._committed(group, partition)
         grant = group.grants.get(partition)
         is_gone = grant is not None and grant.member_id not in group.members
         if grant is not None and is_gone and group.claims.is_running(partition) and not question.request.release_claims:
@@ -223,12 +223,23 @@ class Resets:
         )
 
     def _topic_id(self, group: GroupState, topic: str) -> str:
-        """Return the id that a topic has now, as far as that is known."""
+        """Return the id that a topic has now, as far as that is known.
+
+        A group that nobody reads the topic for is not told of one that was made again; Kafka's answers are about that.
+        """
         seen, known = group.topics.get(topic), self._desk.catalog.topic(topic)
-        return seen.topic_id if seen is not None else known.topic_id if known is not None else ""
+        if seen is not None and (topic in group.subscribers or known is None):
+            return seen.topic_id
+        return known.topic_id if known is not None else ""
+
+    def _committed(self, group: GroupState, partition: TopicPartition) -> int | None:
+        """Return the committed offset of a partition of the topic as it is now."""
+        topic_id = self._topic_id(group, partition[0])
+        return group.committed_offset(partition, topic_id) if topic_id else group.offsets.offset_of(partition)
 
     def _carry_out(self, group: GroupState, request: ResetOffsets, planned: dict[TopicPartition, PlannedReset]) -> None:
         desk = self._desk
+        self._look_at_topics_made_again(group, {topic for topic, _ in planned})
         desk.journal.decide(
             ResetsPlanned(group.group_id, tuple(planned.values()), request.who, request.why, desk.clock.wall_ms)
         )
@@ -244,6 +255,17 @@ class Resets:
         self._reconciler.reconcile(group.group_id, planned, ())
         self._reconciler.unsettle(group.group_id, owners)
         self._expiry.note_used(group)
+
+    def _look_at_topics_made_again(self, group: GroupState, topics: Iterable[str]) -> None:
+        """Have the group see topics that nobody reads as they are now; their resets would be dropped as older ones'."""
+        desk = self._desk
+        for topic in sorted(topics):
+            seen, known = group.topics.get(topic), desk.catalog.topic(topic)
+            if seen is None or known is None or self._topic_id(group, topic) == seen.topic_id:
+                continue
+            desk.journal.decide(TopicSeen(group.group_id, topic, known.topic_id, 0, known.partitions))
+            why = f"topic {topic} was deleted and made again, and offsets of it as it is now are set"
+            desk.note(group.group_id, EventKind.TOPIC_RECREATED, why)
 
     # ---- cancelled --------------------------------------------------------------------------------------------------
 
@@ -262,7 +284,19 @@ class Resets:
             why = say_by(request.who, request.why)
             self._desk.note(group.group_id, EventKind.RESET_CANCELLED, why, partitions=found)
             self._reconciler.reconcile(group.group_id, found, ())
-        return CancelResetsResponse(results=tuple(_cancel_results(group, wanted, found)), up_to=up_to)
+        return CancelResetsResponse(results=tuple(self._cancel_results(group, wanted, found)), up_to=up_to)
+
+    def _cancel_results(
+        self, group: GroupState, wanted: Iterable[TopicPartition], found: tuple[TopicPartition, ...]
+    ) -> Iterable[PartitionResult]:
+        cancelled = set(found)
+        for partition in wanted:
+            committed = self._committed(group, partition)
+            if partition in cancelled:
+                yield PartitionResult(*partition, committed=committed)
+            else:
+                why = "no reset of it is pending"
+                yield PartitionResult(*partition, ErrorCode.INVALID_REQUEST, why, committed)
 
 
 def _named(group: GroupState, request: CancelResets) -> tuple[Sequence[TopicPartition], TopicPartition | None]:
@@ -278,19 +312,6 @@ def _named(group: GroupState, request: CancelResets) -> tuple[Sequence[TopicPart
     return some, some[-1] if len(behind) > MAX_NAMED else None
 
 
-def _cancel_results(
-    group: GroupState, wanted: Iterable[TopicPartition], found: tuple[TopicPartition, ...]
-) -> Iterable[PartitionResult]:
-    cancelled = set(found)
-    for partition in wanted:
-        committed = _committed(group, partition)
-        if partition in cancelled:
-            yield PartitionResult(*partition, committed=committed)
-        else:
-            why = "no reset of it is pending"
-            yield PartitionResult(*partition, ErrorCode.INVALID_REQUEST, why, committed)
-
-
 def _as_done(group: GroupState, result: ResetResult) -> ResetResult:
     """Return a result as it is once the reset has been decided."""
     is_pending = (result.topic, result.partition) in group.controls.resets
@@ -304,8 +325,3 @@ def _as_done(group: GroupState, result: ResetResult) -> ResetResult:
         new_offset=result.new_offset,
         is_pending=is_pending,
     )
-
-
-def _committed(group: GroupState, partition: TopicPartition) -> int | None:
-    topic = group.topics.get(partition[0])
-    return group.offsets.offset_of(partition) if topic is None else group.committed_offset(partition, topic.topic_id)

@@ -157,3 +157,25 @@ def test_group_that_was_made_is_rebuilt_from_a_snapshot() -> None:
     for record in records_of(world.state(0)):
         replay(rebuilt, record, None)
     assert rebuilt == world.state(0)
+
+
+@pytest.mark.parametrize("topic_id", ["x" * 5_000, "a\nb"])
+def test_topic_id_that_can_be_none_is_refused(topic_id: str) -> None:
+    world = NodeWorld({"t": 1})
+    response = ask(world, to(50, T0, topic_id))
+    assert (response.error, "id of topic t" in response.message) == (ErrorCode.INVALID_REQUEST, True)
+    assert not is_there(world)
+
+
+@pytest.mark.parametrize("topic_id", ["", "id-again"])
+def test_offset_of_a_topic_as_it_is_now_is_taken_by_a_group_that_read_the_one_before(topic_id: str) -> None:
+    world = NodeWorld({"t": 1}, shards=1)
+    world.join("m1", topics=("t",), reset_policy=ResetPolicy("latest")).leave()
+    ask(world, to(90))
+    world.kafka.ids["t"] = "id-again"
+    world.poll_topics()
+    (before,) = ask(world, to(50, T0, "id-t")).results
+    assert before.error is ErrorCode.UNKNOWN_TOPIC_ID
+    (now,) = ask(world, to(50, T0, topic_id)).results
+    assert (now.error, now.old_offset) == (ErrorCode.NONE, None)
+    assert world.join("m1", topics=("t",)).owned[T0].offset == 50
