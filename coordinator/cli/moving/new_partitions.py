@@ -3,8 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from coordinator.cli.parts.asking import ask_for
+import typer
+
+from coordinator.cli.parts.asking import ask_for, ask_in_portions
 from coordinator.cli.parts.deciding import who_asks
+from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
@@ -44,10 +47,18 @@ def _that_are_there(
     topic: str, numbers: Sequence[int], group: str, coordinator: str, timeout_s: float
 ) -> list[TopicPartition]:
     targets = tuple(ResetTarget(topic, number, ResetKind.EARLIEST) for number in numbers)
-    request = ResetOffsets(group, targets, who_asks(), is_dry_run=True, new_group=NewGroup())
-    response = ask_for(coordinator, request, timeout_s, ResetOffsetsResponse, group)
+
+    def ask(some: tuple[ResetTarget, ...]) -> ResetOffsetsResponse:
+        request = ResetOffsets(group, some, who_asks(), is_dry_run=True, new_group=NewGroup())
+        return ask_for(coordinator, request, timeout_s, ResetOffsetsResponse, group)
+
+    results = [result for answer in ask_in_portions(group, targets, ask, dry=True) for result in answer.results]
+    for result in results:
+        if result.error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+            notes.print(f"error: which partitions topic {topic} has is not known for now: {result.message}")
+            raise typer.Exit(ExitCode.REFUSED_BY_STATE)
     return [
         (result.topic, result.partition)
-        for result in response.results
+        for result in results
         if result.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     ]

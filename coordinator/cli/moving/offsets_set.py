@@ -2,7 +2,8 @@
 
 A group that is not there is made. A partition whose offset would move back is left as it is unless that is asked for,
 and is shown with what would be read again; so a list of offsets that is older than its group never takes it back
-unseen. What owners hold waits for them, as every reset does.
+unseen. An offset after the end is one of another log than Kafka has: it is refused, for a reset would move it to the
+end, and pass over what nobody has read. What owners hold waits for them, as every reset does.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import NewGroup, ResetResult, ResetTarget
+from coordinator.protocol.vocabulary import ResetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,14 @@ class Outcome:
 
 def set_offsets(wish: Wish, manner: Manner) -> Outcome:
     """Return what is done or would be; a refusal of the whole group ends the program."""
-    shown = [_unless_it_is_there(result) for result in _ask(wish, wish.targets, manner, dry=True)]
-    refused = {} if manner.moves_back else {_place(result): _kept(result) for result in shown if _is_behind(result)}
-    done = {_place(result): result for result in shown} | refused
+    asked = _ask(wish, wish.targets, manner, dry=True)
+    shown = [
+        _unless_it_is_there(_unless_after_the_end(target, result))
+        for target, result in zip(wish.targets, asked, strict=True)
+    ]
+    done = {_place(result): result for result in shown}
+    refused = {} if manner.moves_back else {_place(result): _kept(result) for result in shown if _would_go_back(result)}
+    done |= refused
     if not manner.dry:
         # Without any that is accepted a group is not made; one that is to have no offsets at all is.
         wanted = [target for target in wish.targets if _is_to_be_set(done[target.topic, target.partition])]
@@ -112,6 +119,22 @@ def _is_to_be_set(result: ResetResult) -> bool:
 def _unless_it_is_there(result: ResetResult) -> ResetResult:
     """Have an offset that is the group's already wait for nobody: its owner is not stopped for it."""
     return replace(result, is_pending=False) if delta_of(result) == 0 else result
+
+
+def _unless_after_the_end(target: ResetTarget, result: ResetResult) -> ResetResult:
+    end, wanted = result.new_offset, target.value
+    if target.kind != ResetKind.OFFSET or end is None or wanted is None or wanted <= end:
+        return result
+    why = (
+        f"offset {wanted} is after the end, which is {end}: the topic was deleted and made again, is of another Kafka, "
+        "or has lost records. What is there may never have been read; say where to start with `kcoord group "
+        "reset-offsets`"
+    )
+    return replace(result, error=ErrorCode.OFFSET_OUT_OF_RANGE, message=why, new_offset=None, is_pending=False)
+
+
+def _would_go_back(result: ResetResult) -> bool:
+    return result.error is ErrorCode.NONE and _is_behind(result)
 
 
 def _is_behind(result: ResetResult) -> bool:

@@ -40,8 +40,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     def run(world: NodeWorld, *words: str) -> Ran:
         def answer(request: Request) -> Response:
             tool = world.connect()
-            response = tool.answer(tool.send(request))
-            assert response is not None, f"{request} was not answered at once"
+            asked = tool.send(request)
+            response = tool.answer(asked)
+            if response is None:  # what is large waits until the node has done something else
+                world.settle()
+                response = tool.answer(asked)
+            assert response is not None, f"{request} was not answered"
             return response
 
         with ScriptedCoordinator(dict.fromkeys(RESPONSE_OF, answer)) as coordinator:

@@ -138,3 +138,28 @@ def test_topic_that_kafka_does_not_have_is_not_found(run: Run, world: NodeWorld,
     made = Checkpoint(tmp_path).offsets(0, {"gone": {"0": 4}}).commit(0)
     ran = run(world, *words(str(made.path), "--execute"))
     assert (ran.exit_code, world.state(0).groups) == (3, {})
+
+
+def test_kafka_that_cannot_say_what_it_has_ends_the_command(run: Run, world: NodeWorld, checkpoint: str) -> None:
+    world.kafka.cannot_resolve = True
+    ran = run(world, *words(checkpoint, "--execute"))
+    assert (ran.exit_code, len(ran.asked), world.state(0).groups) == (4, 1, {})
+    assert "which partitions topic t has is not known for now: Kafka could not say" in ran.stderr
+
+
+def test_offset_behind_the_end_is_refused_since_what_lies_before_the_end_was_never_read(
+    run: Run, world: NodeWorld, tmp_path: Path
+) -> None:
+    made = Checkpoint(tmp_path).offsets(0, {"t": {"0": 5000, "1": 30}}).commit(0)
+    ran = run(world, *words(str(made.path), "--execute", "-o", "json"))
+    assert (ran.exit_code, world.committed()) == (4, {T1: 30})
+    assert [row["state"] for row in ran.data] == ["refused", "set"]
+    assert "offset 5000 is after the end, which is 100: the topic was deleted and made again" in ran.stderr
+
+
+def test_query_that_was_assigned_a_far_partition_is_asked_about_in_portions(run: Run, tmp_path: Path) -> None:
+    world = NodeWorld({"t": 2501}, shards=1)
+    world.kafka.absent |= {("t", number) for number in range(2501, 2600)}
+    made = Checkpoint(tmp_path).offsets(0, {"t": {"2500": 20}}).commit(0)
+    assert run(world, *words(str(made.path), "--execute")).exit_code == 0
+    assert len(world.state(0).groups["g"].offsets) == 2501
