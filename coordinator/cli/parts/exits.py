@@ -31,6 +31,7 @@ class ExitCode(IntEnum):
     UNAUTHORISED = 5
     TIMEOUT = 6
     LAG_TOO_HIGH = 7
+    INTERRUPTED = 130
 
 
 EXIT_OF_REFUSAL: Final = {

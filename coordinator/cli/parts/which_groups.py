@@ -47,13 +47,20 @@ def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict
     """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
 
     A group that is refused, which has been shown by then, does not keep the others from being asked about; a
-    coordinator that does not answer does.
+    coordinator that does not answer does, and so does Ctrl-C, which leaves what has been answered to be shown.
     """
     answers: dict[str, _Answer] = {}
     code = 0
     for group in groups:
         try:
             answers[group] = ask(group)
+        except KeyboardInterrupt:
+            notes.print(
+                f"Stopped: {len(answers)} groups have answered, group '{group}' may have been changed, and those after "
+                "it have not been asked."
+            )
+            code = ExitCode.INTERRUPTED
+            break
         except typer.Exit as refused:
             code = code or refused.exit_code
             if refused.exit_code == ExitCode.TIMEOUT:

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from coordinator.cli.parts.exits import ExitCode
 from coordinator.cli.verbs.dev import ending_when_asked, jar_progress
 from coordinator.protocol.text.durations import parse_duration_ms
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from coordinator.demo.story import Ending
 
 _ALL_FLIGHTS = 336_776
-_INTERRUPTED = 130
 
 _Port = Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)]
 
@@ -68,7 +68,7 @@ def demo(
     console = Console(highlight=False)
     ending: Ending | None = None
     failure = "it was stopped before its end"
-    exit_code = _INTERRUPTED
+    exit_code: int = ExitCode.INTERRUPTED
     with ending_when_asked():
         try:
             ending = _run(settings, console, keep=keep)

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from coordinator.cli.moving.backup import encode, read
+from coordinator.cli.verbs.moving import backups
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.messages.operators import (
@@ -255,3 +256,48 @@ class TestFiles:
     def test_file_that_is_not_there(self, run: Run, tmp_path: Path) -> None:
         ran = restore(run, empty(), tmp_path / "typo\x1b[31m")
         assert r"typo\x1b[31m cannot be read: No such file or directory" in ran.stderr
+
+
+def test_offset_after_the_end_is_refused_and_its_pauses_are_made_all_the_same(
+    run: Run, world: NodeWorld, file: Path
+) -> None:
+    other = empty()
+    other.kafka.ends[T0] = 15
+    ran = restore(run, other, file, "--execute")
+    assert (ran.exit_code, other.committed()) == (4, {T1: 30})
+    assert "offset 20 is after the end, which is 15" in ran.stderr
+    assert [control[:3] for control in controls(other)] == [("group-paused", "", None), ("partition-paused", "t", 1)]
+
+
+def test_group_of_which_nothing_can_be_set_is_told_as_a_whole(run: Run, tmp_path: Path) -> None:
+    world, file = empty(), tmp_path / "backup.json"
+    world.join("m1", topics=("t",))
+    set_to(world, 60)
+    run(world, "cluster", "backup", str(file))
+    other = empty()
+    other.kafka.absent |= {T0, T1}
+    ran = restore(run, other, file, "--execute")
+    assert ran.exit_code == 3
+    assert "does not exist" not in ran.stderr
+    assert not other.state(0).groups
+
+
+def test_restore_that_is_stopped_shows_what_it_has_done_and_can_be_asked_for_again(
+    run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = empty()
+    done = backups.set_offsets
+
+    def stop_at_the_second(wish: Any, manner: Any) -> Any:
+        if wish.group == "other":
+            raise KeyboardInterrupt
+        return done(wish, manner)
+
+    monkeypatch.setattr(backups, "set_offsets", stop_at_the_second)
+    ran = restore(run, other, file, "--execute")
+    assert ran.exit_code == 130
+    assert [row["group"] for row in ran.data["offsets"]] == ["g", "g"]
+    assert "Stopped: 1 groups have answered, group 'other' may have been changed" in ran.stderr
+    monkeypatch.undo()
+    again = restore(run, other, file, "--execute")
+    assert (again.exit_code, other.committed("other")) == (0, {T0: 40})
