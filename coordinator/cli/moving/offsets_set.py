@@ -121,14 +121,19 @@ def _unless_it_is_there(result: ResetResult) -> ResetResult:
     return replace(result, is_pending=False) if delta_of(result) == 0 else result
 
 
-def _unless_after_the_end(target: ResetTarget, result: ResetResult) -> ResetResult:
+def is_after_the_end(target: ResetTarget, result: ResetResult) -> bool:
+    """Say whether a reset would move an offset back to the end of what Kafka has."""
     end, wanted = result.new_offset, target.value
-    if target.kind != ResetKind.OFFSET or end is None or wanted is None or wanted <= end:
+    return target.kind == ResetKind.OFFSET and end is not None and wanted is not None and wanted > end
+
+
+def _unless_after_the_end(target: ResetTarget, result: ResetResult) -> ResetResult:
+    if not is_after_the_end(target, result):
         return result
     why = (
-        f"offset {wanted} is after the end, which is {end}: the topic was deleted and made again, is of another Kafka, "
-        "or has lost records. What is there may never have been read; say where to start with `kcoord group "
-        "reset-offsets`"
+        f"offset {target.value} is after the end, which is {result.new_offset}: the topic was deleted and made again, "
+        "is of another Kafka, or has lost records. What is there may never have been read; say where to start with "
+        "`kcoord group reset-offsets`"
     )
     return replace(result, error=ErrorCode.OFFSET_OUT_OF_RANGE, message=why, new_offset=None, is_pending=False)
 

@@ -7,8 +7,10 @@ from typing import Annotated
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from coordinator.cli.moving.new_partitions import not_named
+from coordinator.cli.moving.offsets_now import which_are_not
 from coordinator.cli.moving.offsets_set import Outcome, end_with_offsets
 from coordinator.cli.moving.which_kafka import Kafka, KafkaConfig, kafka_meant
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, describe_group
@@ -116,10 +118,17 @@ def _write_starting_offsets(
 
     meant = set(named_partitions(described, topics))
     _must_be_some(described.group_id, meant)
+    not_now = which_are_not(_fetched(described, meant, coordinator, timeout), described.group_id, coordinator, timeout)
+    meant -= not_now.absent
+    _must_be_some(described.group_id, meant)
     by_number = {topic for topic, numbers in map(parse_scope, topics or ()) if numbers is not None}
     whole = [partition for partition in meant if partition[0] not in by_number]
     unknown = not_named(whole, described.group_id, coordinator, timeout)
-    partitions = (each for each in described.partitions if (each.topic, each.partition) in meant)
+    partitions = (
+        replace(each, committed=None, claim=None) if (each.topic, each.partition) in not_now.of_another_log else each
+        for each in described.partitions
+        if (each.topic, each.partition) in meant
+    )
     found = starting_offsets(partitions, unknown)
     if found.from_claims:
         notes.print(
@@ -137,8 +146,10 @@ def _committed(
 ) -> list[CommittedOffset]:
     group = described.group_id
     meant = set(named_partitions(described, topics))
-    answer = ask_for(coordinator, FetchOffsets(group), timeout, FetchOffsetsResponse, group)
-    offsets = [each for each in answer.offsets if (each.topic, each.partition) in meant]
+    offsets = _fetched(described, meant, coordinator, timeout)
+    not_now = which_are_not(offsets, group, coordinator, timeout)
+    left_out = not_now.of_another_log | not_now.absent
+    offsets = [each for each in offsets if (each.topic, each.partition) not in left_out]
     _must_be_some(group, offsets)
     if len(offsets) < len(meant):
         notes.print(
@@ -146,6 +157,14 @@ def _committed(
             "starts them by its own auto.offset.reset."
         )
     return offsets
+
+
+def _fetched(
+    described: DescribeGroupResponse, meant: set[tuple[str, int]], coordinator: str, timeout: float
+) -> list[CommittedOffset]:
+    group = described.group_id
+    answer = ask_for(coordinator, FetchOffsets(group), timeout, FetchOffsetsResponse, group)
+    return [each for each in answer.offsets if (each.topic, each.partition) in meant]
 
 
 def _must_be_some(group: str, found: Sequence[object] | set[tuple[str, int]]) -> None:

@@ -61,3 +61,30 @@ def test_group_without_offsets_has_nothing_to_write(run: Run, world: NodeWorld) 
 def test_flags_of_the_other_form_are_wrong(run: Run, world: NodeWorld, word: str) -> None:
     ran = run(world, "export", "g", "--as", "csv", *word.split("="))
     assert (ran.exit_code, ran.asked) == (2, ())
+
+
+def test_offset_of_a_topic_that_was_made_again_or_deleted_is_not_taken_for_one_of_what_is_there(run: Run) -> None:
+    world = NodeWorld({"t": 1, "u": 1, "gone": 1}, shards=1)
+    world.kafka.absent |= {(topic, number) for topic in ("t", "u", "gone") for number in range(1, 200)}
+    world.join("m1", topics=("t", "u", "gone")).leave()
+    targets = tuple(ResetTarget(topic, 0, "offset", 40) for topic in ("t", "u", "gone"))
+    world.connect().ask(ResetOffsets("g", targets, "ann", is_dry_run=False), ResetOffsetsResponse)
+    world.kafka.ids["t"] = "again"
+    world.kafka.absent.add(("gone", 0))
+    world.poll_topics()
+    assert run(world, "export", "g", "--as", "csv").stdout == "u,0,40\n"
+    ran = run(world, "export", "g", "--as", "starting-offsets")
+    assert json.loads(ran.stdout) == {"t": {"0": -2}, "u": {"0": 40}}
+    assert "Warning: t-0 was made again or has lost records: the offset that is known is of another log" in ran.stderr
+    assert "Warning: gone-0 is not in Kafka any more, and left out." in ran.stderr
+
+
+def test_offset_after_the_end_is_left_out(run: Run, world: NodeWorld) -> None:
+    world.kafka.ends["t", 0] = 15
+    assert run(world, "export", "g", "--as", "csv").stdout == "t,2,30\nu,0,40\n"
+
+
+def test_nothing_is_written_where_kafka_cannot_say_what_it_has(run: Run, world: NodeWorld) -> None:
+    world.kafka.cannot_resolve = True
+    ran = run(world, "export", "g", "--as", "csv")
+    assert (ran.exit_code, ran.stdout) == (4, "")
