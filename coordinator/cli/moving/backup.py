@@ -11,10 +11,11 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
+from coordinator.protocol.ids import MAX_OFFSET, MAX_PARTITION
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import (
     CommittedOffset,
@@ -66,8 +67,8 @@ class OffsetKept(msgspec.Struct, frozen=True):
 
     topic: str
     topic_id: str
-    partition: int
-    offset: int
+    partition: Annotated[int, msgspec.Meta(ge=0, le=MAX_PARTITION)]
+    offset: Annotated[int, msgspec.Meta(ge=0, le=MAX_OFFSET)]
     leader_epoch: int | None = None
     metadata: str = ""
     commit_ms: int = 0
@@ -187,7 +188,7 @@ def decode(data: bytes, name: str) -> Backup:
     """Return the backup that a document is; raises BackupError, which calls it by its name."""
     try:
         document = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BackupError(f"{name} is no JSON document: {error}; it is cut off, or no backup") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise BackupError(f"{name} is no backup of `kcoord cluster backup`: its format is not {FORMAT}")

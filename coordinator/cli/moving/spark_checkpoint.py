@@ -160,8 +160,10 @@ def _must_be_checkpoint(directory: Path) -> None:
 
 def _batches(directory: Path) -> list[int]:
     """Return the batches that have a file in a log, ascending; what Hadoop hides or writes for a moment is none."""
-    if not directory.is_dir():
+    if not directory.exists():
         return []
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory} is no directory, as it is in a checkpoint: copy all of it")
     names = [path.name for path in directory.iterdir() if not path.name.startswith((".", "_"))]
     compact = next((name for name in names if name.endswith(".compact")), None)
     if compact is not None:
@@ -225,7 +227,7 @@ def _read_commit(path: Path) -> None:
     _, *lines = _lines(path, ("v1", "v2", "v3"))
     try:
         told = msgspec.json.decode(lines[0]) if lines else None
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         told = None
     if not isinstance(told, dict):
         raise _cut_off(path)
@@ -238,7 +240,7 @@ def _read_offsets(path: Path) -> dict[str, str | None]:
         raise _cut_off(path)
     try:
         msgspec.json.decode(lines[0] or "{}")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _cut_off(path) from error
     sources: dict[str, str | None] = {}
     for number, line in enumerate(lines[1:]):
@@ -271,7 +273,7 @@ def _as_kafka(text: str) -> dict[TopicPartition, int] | str:
     """Return the offsets of a source of `format("kafka")`, or say what the text is instead."""
     try:
         told = msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return "cut off, or of another source"
     if isinstance(told, dict) and {"cluster", "group", "member"} <= told.keys():
         return 'of format("kcoord"), whose position is its group\'s already'

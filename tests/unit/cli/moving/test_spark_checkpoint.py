@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import rmtree
 
 import pytest
 
@@ -204,3 +205,17 @@ def test_local_directories(text: str, path: str) -> None:
 def test_directories_elsewhere_are_refused(text: str) -> None:
     with pytest.raises(CheckpointError, match="is not on this machine: copy the directory here"):
         local_directory(text)
+
+
+@pytest.mark.parametrize("name", ["offsets", "commits"])
+def test_log_that_is_a_plain_file_is_refused(query: Checkpoint, name: str) -> None:
+    rmtree(query.path / name)
+    (query.path / name).write_text("x")
+    assert f"{name} is no directory, as it is in a checkpoint" in why(query.path)
+
+
+@pytest.mark.parametrize("text", ["v1\n{}\n" + "[" * 200_000, "v1\n" + "[" * 200_000 + "\n{}"])
+def test_file_of_endless_brackets_is_refused(query: Checkpoint, text: str) -> None:
+    write(query.path / "offsets" / "1", text)
+    query.commit(1)
+    assert any(said in why(query.path) for said in ("is cut off", "cut off, or of another source"))

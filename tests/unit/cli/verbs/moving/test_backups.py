@@ -301,3 +301,20 @@ def test_restore_that_is_stopped_shows_what_it_has_done_and_can_be_asked_for_aga
     monkeypatch.undo()
     again = restore(run, other, file, "--execute")
     assert (again.exit_code, other.committed("other")) == (0, {T0: 40})
+
+
+@pytest.mark.parametrize("data", [b"[" * 300_000, b"", b"\xff\xfe{", b"null"])
+def test_file_that_is_no_backup_is_told_as_one(run: Run, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "b.json").write_bytes(data)
+    ran = run(empty(), "cluster", "restore", str(tmp_path / "b.json"))
+    assert (ran.exit_code, ran.asked, "b.json is no " in ran.stderr) == (1, (), True)
+
+
+@pytest.mark.parametrize("offset", [-1, 2**70])
+def test_offset_that_none_can_be_is_told(run: Run, file: Path, offset: int) -> None:
+    backup = read(file)
+    group = replace(backup.groups[0], offsets=(replace(backup.groups[0].offsets[0], offset=offset),))
+    file.write_bytes(encode(replace(backup, groups=(group,))))
+    ran = run(empty(), "cluster", "restore", str(file))
+    assert (ran.exit_code, ran.asked) == (1, ())
+    assert "$.groups[0].offsets[0].offset" in ran.stderr
