@@ -1,4 +1,4 @@
-"""Which committed offsets stand for a place in the topic as it is now, before they go to somebody who cannot tell.
+"""The committed offsets that stand for a place in the topic as it is now, for somebody who cannot tell by himself.
 
 An offset keeps the id of its topic here, and in Spark's and Kafka's forms it does not. One of a topic that was deleted
 and made again would be taken for one of the new topic, whose records up to there nobody has read. The coordinator
