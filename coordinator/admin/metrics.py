@@ -28,6 +28,9 @@ FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_mirror_groups_refused": "Groups of which Kafka does not take some partition.",
     "kcoord_mirror_writes_total": "Writes of the mirror that were answered.",
     "kcoord_mirror_failures_total": "Those of them that failed.",
+    "kcoord_limit_used": "Of a limit of the node, by its setting: how much of it is used now.",
+    "kcoord_limit_most": "The limit.",
+    "kcoord_limit_reached_total": "How often it has refused, closed or held something since the node started.",
     "kcoord_survey_timestamp_seconds": "When groups were looked at last.",
     "kcoord_series_left_out": "Groups and partitions without lines, for there are more than the settings allow.",
     "kcoord_group_state": "1, with the state that the group is in.",
@@ -42,7 +45,6 @@ FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_group_lag": "Records between the committed offset and the high watermark.",
     "kcoord_group_lag_seconds": "Time since the high watermark was at the committed offset, interpolated.",
 }
-"""Every family by name, in the order of the page; those that end in _total are counters, the others gauges."""
 _LINES: Final = 500
 """Lines of one part of the page."""
 
@@ -90,6 +92,8 @@ class Metrics:
     def take(self, seen: Sequence[Surveyed], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
         """Take in a survey, with figures of the node by their names; pauses now and then, and is shown once it ends.
 
+        Labels follow the name of a figure as they are written on the page.
+
         One that comes while another is being taken in is passed over.
         """
         if self._is_taking:
@@ -104,7 +108,8 @@ class Metrics:
         lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
         lines["kcoord_build_info"].append(_line("kcoord_build_info", f'version="{escape(self._version)}"', 1))
         for name, value in node.items():
-            lines[name].append(_line(name, "", value))
+            family, _, labels = name.partition("{")
+            lines[family].append(_line(family, labels.removesuffix("}"), value))
         lines["kcoord_survey_timestamp_seconds"].append(_line("kcoord_survey_timestamp_seconds", "", wall_ms / 1000))
         groups: dict[str, _Group] = {}
         before, self._known = self._known, {}

@@ -18,11 +18,11 @@ from coordinator.config.sections import (
     LogSettings,
     LoopKind,
     NodeSettings,
-    ServerSettings,
     Settings,
     every_setting,
 )
 from coordinator.config.security import AuthenticationSettings, TlsSettings
+from coordinator.config.server import ServerSettings
 
 __all__ = [
     "AuthenticationSettings",

@@ -32,6 +32,7 @@ from coordinator.config.section import (
     setting,
 )
 from coordinator.config.security import AuthenticationSettings, TlsSettings
+from coordinator.config.server import ServerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
 from coordinator.protocol.text.addresses import parse_address
@@ -89,73 +90,6 @@ class NodeSettings(Section):
     )
     event_loop: LoopKind = setting(
         "auto", "", "What waits for members: uvloop, Python's asyncio, or the faster of those that are installed."
-    )
-
-
-class ServerSettings(Section):
-    """Connections of members and tools."""
-
-    max_connections: int = setting(
-        100_000,
-        "connections",
-        "More are refused. The limit on open files lowers it, which is said at the start.",
-        ge=1,
-        le=1_000_000,
-    )
-    backlog: int = setting(
-        1024,
-        "connections",
-        "Connections that may wait to be accepted, after a restart for instance.",
-        ge=16,
-        le=65_535,
-    )
-    hello_timeout_ms: int = setting(10_000, "ms", "Time a new connection has to say its hello.", ge=100, le=600_000)
-    frame_timeout_ms: int = setting(30_000, "ms", "Time the rest of a begun frame has to come.", ge=100, le=600_000)
-    close_timeout_ms: int = setting(
-        5_000,
-        "ms",
-        "Time a connection that is closed has to take its last bytes.",
-        ge=100,
-        le=60_000,
-    )
-    output_buffer_bytes: int = setting(
-        32 * 1024 * 1024,
-        "bytes",
-        "Who lets more than this wait for it does not read and is disconnected.",
-        ge=64 * 1024,
-        le=1024**3,
-    )
-    input_total_bytes: int = setting(
-        256 * 1024 * 1024,
-        "bytes",
-        "Frames of all connections that have begun to come; past this those are disconnected of whom most has come.",
-        ge=1024 * 1024,
-        le=1024**4,
-    )
-    output_total_bytes: int = setting(
-        256 * 1024 * 1024,
-        "bytes",
-        "Output that may wait for all who do not read; past this those are disconnected for whom the most waits.",
-        ge=1024 * 1024,
-        le=1024**4,
-    )
-    hello_bytes: int = setting(
-        16 * 1024, "bytes", "Largest first frame, from a peer that is not known yet.", ge=64, le=1024**2
-    )
-    frame_bytes: int = setting(1024 * 1024, "bytes", "Largest frame of a member.", ge=64 * 1024, le=64 * 1024**2)
-    answer_bytes: int = setting(
-        16 * 1024 * 1024,
-        "bytes",
-        "Largest answer; whoever asks for more is told to ask for less.",
-        ge=64 * 1024,
-        le=64 * 1024**2,
-    )
-    requests_in_flight: int = setting(
-        64,
-        "requests",
-        "Requests of one connection that may wait for their answers.",
-        ge=1,
-        le=10_000,
     )
 
 
@@ -251,11 +185,38 @@ class GroupSettings(Section):
     principal_max_bytes: int = _limit(
         "principal_max_bytes",
         1024,
-        "Bytes of state of all groups that are of nobody in particular, which all are: a group is no principal's yet.",
+        "Bytes of state of all groups of one principal, or of one address where nobody logs in: of whoever made them.",
         "bytes",
         1024**4,
     )
     node_max_bytes: int = _limit("node_max_bytes", 1024, "Bytes of state of all groups.", "bytes", 1024**4)
+    principal_max_groups: int = _limit(
+        "principal_max_groups",
+        1,
+        "Groups of one principal on this node, or of one address where nobody logs in: of whoever made them.",
+        "groups",
+        10_000_000,
+    )
+    short_stay_ms: int = _limit("short_stay_ms", 0, "A member that is gone sooner after it joined was a short stay.")
+    short_stays_burst: int = _limit(
+        "short_stays_burst",
+        1,
+        "Short stays of one principal, or of one address where nobody logs in, before new members have to wait.",
+        "members",
+        10_000_000,
+    )
+    short_stays_per_s: int = _limit(
+        "short_stays_per_s", 1, "As many more it may have each second.", "members", 1_000_000
+    )
+    commit_ahead_max: int = _limit(
+        "commit_ahead_max",
+        0,
+        "How far a commit or a claim may be beyond the end of its partition as Kafka said it last, which is a little "
+        "old: more than what is written meanwhile.",
+        "records",
+        2**62,
+    )
+    ends_known_for_ms: int = _limit("ends_known_for_ms", 0, "How long the ends count for that which Kafka said last.")
     group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
     groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
     registrations_max: int = _limit(

@@ -25,6 +25,7 @@ class Catalog:
         "all_topics",
         "bootstrap",
         "cluster_id",
+        "ends_read_ms",
         "failure",
         "listings",
     )
@@ -40,6 +41,8 @@ class Catalog:
         """
         self.listings = 0
         """How often these names have changed."""
+        self.ends_read_ms = 0
+        """When all ends were read last."""
         self._absences: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}
@@ -79,9 +82,10 @@ class Catalog:
         """True when Kafka has said of a topic more than once in a row that it does not exist."""
         return self._absences.get(name, 0) >= _ABSENCES_OF_A_DELETED_TOPIC
 
-    def read_ends(self, event: EndOffsetsRead) -> None:
+    def read_ends(self, event: EndOffsetsRead, now_ms: int) -> None:
         """Take in end offsets; one that could not be read is no longer known."""
         self._ends = event.ends
+        self.ends_read_ms = now_ms
         self._noted_before, self._noted_ends = self._noted_ends, {}
 
     def note_end(self, topic: str, partition: int, end: int) -> None:

@@ -59,6 +59,18 @@ class Limits:
     """Bytes that the state of all groups of one principal may take."""
     node_max_bytes: int = 512 * 1024 * 1024
     """Bytes that the state of all groups may take."""
+    principal_max_groups: int = 10_000
+    """Groups of one principal, or of one address where nobody logs in."""
+    short_stay_ms: int = 60_000
+    """A member that is gone within this time of joining was a short stay; see `bounds.node_wide`."""
+    short_stays_burst: int = 1_000
+    """Short stays that one principal may have at once."""
+    short_stays_per_s: int = 10
+    """Short stays that it may have besides in each second."""
+    commit_ahead_max: int = 10_000_000
+    """Records that a commit may be beyond the end of its partition as Kafka said it last."""
+    ends_known_for_ms: int = 30_000
+    """The time for which the ends count that Kafka said last."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000

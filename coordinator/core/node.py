@@ -39,6 +39,7 @@ from coordinator.core.events import (
     TopicsRead,
 )
 from coordinator.core.groups.assignment.assignors import ASSIGNORS, Assignor
+from coordinator.core.groups.bounds.node_wide import NodeWide
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal, MarkingJournal
@@ -97,6 +98,7 @@ class Node:
         self._first_shard = 0
         self._next_lookup_id = 0
         self._usage = Usage()
+        self._node_wide = NodeWide(limits)
         self._assignors = assignors
         self._authorizer = authorizer
         self._rack = ShardRack(
@@ -218,7 +220,7 @@ class Node:
                         if shard.awaits(event.lookup_id):
                             self._rack.contained(index, event, shard.handle_resolved, event)
                 case EndOffsetsRead():
-                    self._catalog.read_ends(event)
+                    self._catalog.read_ends(event, self._clock.now_ms)
                 case KafkaFailed():
                     self._catalog.failure = event.why
                 case RulesChanged():
@@ -300,6 +302,16 @@ class Node:
         return self._finish(now_ms)
 
     @property
+    def usage(self) -> Usage:
+        """The bytes and groups of principals, for whoever shows them."""
+        return self._usage
+
+    @property
+    def node_wide(self) -> NodeWide:
+        """The limits of all groups together, likewise."""
+        return self._node_wide
+
+    @property
     def gates(self) -> Gates[Effect]:
         """The gates of the shards that are led here, for whoever counts rounds and looks how long something waits."""
         return self._gates
@@ -358,6 +370,7 @@ class Node:
             self._clock,
             self._connections,
             usage=self._usage,
+            node_wide=self._node_wide,
             meter=self._meter,
             timelines=Timelines(self._limits, self._number_of_shards),
             authorizer=self._authorizer,

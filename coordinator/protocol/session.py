@@ -93,6 +93,17 @@ class SessionLimits:
     """Requests of one connection that wait for their response."""
 
 
+REQUEST_BYTES: Final = 512
+"""The memory that a request takes besides its bytes while it waits for its answer, about."""
+
+
+@dataclass(slots=True)
+class InFlight:
+    """The bytes of requests that wait for their answers, of all sessions that share it."""
+
+    bytes: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class HelloReceived:
     """The peer's hello came and `version` is what both speak from now on."""
@@ -151,6 +162,7 @@ class Session:
         "_decode",
         "_has_greeted",
         "_in_flight",
+        "_in_flight_of_all",
         "_language",
         "_next_id",
         "_one_way",
@@ -168,6 +180,7 @@ class Session:
         limits: SessionLimits | None = None,
         versions: VersionRange = SUPPORTED_VERSIONS,
         language: Language = MEMBERS,
+        in_flight: InFlight | None = None,
     ) -> None:
         self.limits = limits or SessionLimits()
         self.versions = versions
@@ -181,7 +194,8 @@ class Session:
         self._has_greeted = False
         self._next_id = 1
         self._asked: dict[int, Request] = {}
-        self._in_flight: set[int] = set()
+        self._in_flight: dict[int, int] = {}
+        self._in_flight_of_all = in_flight or InFlight()
 
     @property
     def state(self) -> State:
@@ -220,6 +234,9 @@ class Session:
                 ErrorCode.INVALID_REQUEST, f"{step.value} is not possible while the session is {self._state.value}"
             )
         self._state = following
+        if following is State.CLOSED and self._in_flight:
+            self._in_flight_of_all.bytes -= sum(self._in_flight.values())
+            self._in_flight.clear()
 
     # ---- out --------------------------------------------------------------------------------------------------------
 
@@ -263,11 +280,12 @@ class Session:
         """
         if self._state is not State.OPEN or self._role is not Role.COORDINATOR:
             self._must_be(Role.COORDINATOR)
-        if correlation_id not in self._in_flight:
+        size = self._in_flight.pop(correlation_id, None)
+        if size is None:
             raise LocalProtocolError(
                 ErrorCode.INVALID_REQUEST, f"no request with correlation id {correlation_id} waits for an answer"
             )
-        self._in_flight.discard(correlation_id)
+        self._in_flight_of_all.bytes -= size
         message = encode_message(response)
         if len(message) + framing.ENVELOPE_HEADER_BYTES > self.limits.answer_bytes:
             try:
@@ -371,13 +389,17 @@ class Session:
             number = self._unknown_number(message)
             if number is None:
                 raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"a request cannot be read: {error}") from error
-            self._in_flight.add(correlation_id)
+            self._note_in_flight(correlation_id, message)
             why = f"request number {number} is not known in protocol version {self.versions}"
             return UnknownRequestReceived(
                 correlation_id, number, ErrorResponse(error=ErrorCode.UNSUPPORTED_VERSION, message=why)
             )
-        self._in_flight.add(correlation_id)
+        self._note_in_flight(correlation_id, message)
         return RequestReceived(correlation_id, request)
+
+    def _note_in_flight(self, correlation_id: int, message: memoryview) -> None:
+        self._in_flight[correlation_id] = size = len(message) + REQUEST_BYTES
+        self._in_flight_of_all.bytes += size
 
     @property
     def _heard(self) -> str:

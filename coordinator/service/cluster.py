@@ -51,6 +51,7 @@ from coordinator.runtime.security.tls import tls_of_members, tls_of_peers
 from coordinator.runtime.server.port import ListenError, Server
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
+from coordinator.service.figures import node_figures
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
@@ -217,8 +218,9 @@ async def _run(
             lambda: node.waits_for or ("" if joined.is_set() else "it joins"),
             lambda: _survey(node),
             lambda: {
-                "kcoord_connections": ports.server.connections,
-                "kcoord_unwritten_bytes": ports.disk.pending_bytes,
+                **node_figures(
+                    ports.server, ports.disk, None if node.replication is None else node.replication.coordinator
+                ),
                 **mirror_figures(mirrored),
             },
             lambda: what_lacks(ports.kafka.why_away, mirrored),

@@ -38,6 +38,7 @@ from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import Server
+from coordinator.service.figures import node_figures
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
@@ -146,11 +147,7 @@ async def _run(
                 asyncio.get_running_loop(),
                 lambda: "",
                 lambda: node.survey(range(shards)),
-                lambda: {
-                    "kcoord_connections": server.connections,
-                    "kcoord_unwritten_bytes": disk.pending_bytes,
-                    **mirror_figures(mirrored),
-                },
+                lambda: {**node_figures(server, disk, node), **mirror_figures(mirrored)},
                 lambda: what_lacks(kafka.why_away, mirrored),
             )
         failing = asyncio.ensure_future(driver.run())

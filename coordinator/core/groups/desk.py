@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
 from coordinator.core.events import TopicsRead
+from coordinator.core.groups.bounds.node_wide import NodeWide
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.state import GroupState
@@ -93,6 +94,8 @@ class Desk:
     effects: list[Effect] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     """Shared by the shards of a node."""
+    node_wide: NodeWide = field(default_factory=lambda: NodeWide(Limits()))
+    """Shared by the shards of a node."""
     meter: Meter = field(default_factory=Meter)
     """Shared by the shards of a node."""
     authorizer: Authorizer | None = None
@@ -138,6 +141,10 @@ class Desk:
         """Say something to a member once the records so far are durable; without a connection it is not said."""
         if connection_id is not None:
             self.sends.append(SendPush(connection_id, push))
+
+    def note_reached(self, setting: str, connection: Connection, why: str) -> None:
+        """Count a refusal for a limit, and say whom it met."""
+        self.effects.append(self.node_wide.note_reached(setting, connection.host, why))
 
     def close(self, connection_id: int, why: str) -> None:
         """Close a connection after what was said on it; nothing that still comes from it is looked at."""

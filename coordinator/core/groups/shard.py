@@ -14,6 +14,7 @@ from coordinator.core.groups.assignment.assignors import Assignor
 from coordinator.core.groups.bounds.allowance import without_metadata_that_has_no_room
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.bounds.known_ends import finals_that_can_be, why_claims_beyond_end
 from coordinator.core.groups.bounds.lived_time import LivedTime
 from coordinator.core.groups.bounds.step_sizes import size_of
 from coordinator.core.groups.desk import Desk
@@ -348,7 +349,8 @@ class Shard:
             case FetcherStarted():
                 response = _started(group, member_id, request)
             case FetcherStopped():
-                results, released = release(self.desk, group, member_id, request.partitions)
+                finals = finals_that_can_be(self.desk, connection, request.partitions)
+                results, released = release(self.desk, group, member_id, finals)
                 self.desk.respond(connection.connection_id, correlation_id, FetcherStoppedResponse(results))
                 after_release(self.desk, self._reconciler, group, member_id, released)
                 return
@@ -356,13 +358,14 @@ class Shard:
                 self._reports.handle(connection.connection_id, correlation_id, group, member_id, request)
                 return
             case Advance():
-                self._advance(group, member_id, request, connection.connection_id, correlation_id)
+                self._advance(group, member_id, request, connection, correlation_id)
                 return
             case ConfirmClaims():
                 found = self._begin(group, member_id, request.claims)
                 response = ConfirmClaimsResponse(claims=found, log_end=self.desk.journal.next_epoch)
             case LeaveGroup():
-                take_last_offsets(self.desk, group, member_id, request.partitions)
+                finals = finals_that_can_be(self.desk, connection, request.partitions)
+                take_last_offsets(self.desk, group, member_id, finals)
                 self.desk.respond(connection.connection_id, correlation_id, LeaveGroupResponse())
                 self._departures.leave(group_id, member_id, "it left")
                 return
@@ -384,13 +387,16 @@ class Shard:
         return PingResponse(ErrorCode.NONE, "", epoch, group.group_epoch, refused, accepted, withheld)
 
     def _advance(
-        self, group: GroupState, member_id: str, request: Advance, connection_id: int, correlation_id: int
+        self, group: GroupState, member_id: str, request: Advance, connection: Connection, correlation_id: int
     ) -> None:
-        read_only = why_read_only(group, member_id)
-        if read_only is not None:
-            refusal = AdvanceResponse(error=ErrorCode.INVALID_REQUEST, message=read_only)
+        connection_id = connection.connection_id
+        why_not = why_read_only(group, member_id) or why_claims_beyond_end(self.desk, connection, request.claims)
+        if why_not is not None:
+            refusal = AdvanceResponse(error=ErrorCode.INVALID_REQUEST, message=why_not)
             self.desk.respond(connection_id, correlation_id, refusal)
             return
+        if request.released:
+            request = replace(request, released=tuple(finals_that_can_be(self.desk, connection, request.released)))
         decision = claims.advance(group, member_id, request, self.desk.clock.wall_ms)
         record = decision.record
         if record is not None:

@@ -25,6 +25,9 @@ from coordinator.runtime.server.gate import Gate
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
 
+_FAILURES = frozenset({"stranger", "broken-peer"})
+"""The kinds of lines that count against the peer's address."""
+
 
 class Connection(asyncio.Protocol):
     """One peer: bytes to its session, what the session says to the server's listener."""
@@ -32,12 +35,16 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_ends",
         "_gate",
+        "_has_asked",
         "_held",
         "_is_at_gate",
+        "_is_dropped",
+        "_is_unread",
         "_queued",
         "_server",
         "_transport",
         "_why",
+        "_written_bytes",
         "gone",
         "host",
         "id",
@@ -49,7 +56,7 @@ class Connection(asyncio.Protocol):
         self.id = 0
         self.host = "?"
         self.principal = ANONYMOUS
-        self.session = Session(Role.COORDINATOR, server.session_limits)
+        self.session = Session(Role.COORDINATOR, server.session_limits, in_flight=server.in_flight)
         self.gone = asyncio.Event()
         self._server = server
         self._transport: asyncio.Transport | None = None
@@ -59,6 +66,10 @@ class Connection(asyncio.Protocol):
         self._is_at_gate = server.log_ins is not None
         self._gate: Gate | None = None
         self._ends: asyncio.TimerHandle | None = None
+        self._has_asked = False
+        self._is_dropped = False
+        self._is_unread = False
+        self._written_bytes = 0
 
     # ---- asyncio ----------------------------------------------------------------------------------------------------
 
@@ -94,6 +105,7 @@ class Connection(asyncio.Protocol):
     def tls_failed(self, why: str) -> None:
         """Say why there is no TLS with the peer; the connection is being closed."""
         self._server.log.warning("stranger", why=why, host=self.host)
+        self._server.failed(self)
         self._why = self._why or why
         if not self.session.is_closed:
             self.session.close()
@@ -109,6 +121,7 @@ class Connection(asyncio.Protocol):
         session = self.session
         if server.held.is_any and server.held.holds(self, len(data) + session.buffered_bytes):
             server.frame_finished(self)
+            server.asked(self)
             self._held += data
             self.stop_reading()
             return
@@ -116,6 +129,9 @@ class Connection(asyncio.Protocol):
         try:
             for event in session.receive_bytes(data):
                 frames += 1
+                if not self._has_asked and type(event) is not HelloReceived:
+                    self._has_asked = True
+                    server.asked(self)
                 if type(event) is RequestReceived:
                     server.listener.request_received(self.id, event.correlation_id, event.request)
                     continue
@@ -133,6 +149,8 @@ class Connection(asyncio.Protocol):
             server.await_frame(self, is_same_frame=frames == 0)
         else:
             server.frame_finished(self)
+        if server.in_flight.bytes > server.requests.least_bytes:
+            server.bound_requests()
         server.flush()
 
     def eof_received(self) -> None:
@@ -140,20 +158,25 @@ class Connection(asyncio.Protocol):
         self._server.await_close(self)
 
     def pause_writing(self) -> None:
-        """Take note that the peer does not keep up."""
+        """Take note that the peer does not keep up, and hear nothing more of it until it does."""
+        self._is_unread = True
         self._server.note_unread(self, is_unread=True)
+        self.stop_reading()
 
     def resume_writing(self) -> None:
-        """Take note that it has."""
+        """Take note that it has, and hear on."""
+        self._is_unread = False
         self._server.note_unread(self, is_unread=False)
+        if not self._server.held.has(self):
+            self._read_on()
 
     def take_held(self) -> None:
         """Take in what was held, and read on."""
         held, self._held = self._held, b""
         if self._transport is None or self._transport.is_closing():
             return
-        with contextlib.suppress(RuntimeError):
-            self._transport.resume_reading()
+        if not self._is_unread:
+            self._read_on()
         if held:
             self.data_received(held)
 
@@ -195,7 +218,7 @@ class Connection(asyncio.Protocol):
         """Begin anew as somebody who has logged in, until that ends."""
         self._is_at_gate, self._gate = False, None
         self.principal = principal
-        self.session = Session(Role.COORDINATOR, self._server.session_limits)
+        self.session = Session(Role.COORDINATOR, self._server.session_limits, in_flight=self._server.in_flight)
         self.say(self.session.send_hello())
         if ends_at_s is not None:
             in_s = max(0.0, ends_at_s - time.time())
@@ -208,6 +231,7 @@ class Connection(asyncio.Protocol):
     def refuse_log_in(self, why: str, answer: bytes = b"") -> None:
         """Say in the node's log why, and close; with an answer after the delay, until which nothing more is read."""
         self._server.log.warning("log-in-refused", why=why, host=self.host)
+        self._server.failed(self)
         if not answer or self._server.log_ins is None:
             self.close(why)
             return
@@ -233,11 +257,15 @@ class Connection(asyncio.Protocol):
         if transport is None or transport.is_closing() or not self._queued:
             self._queued.clear()
             return
-        transport.write(self._queued[0] if len(self._queued) == 1 else b"".join(self._queued))
+        data = self._queued[0] if len(self._queued) == 1 else b"".join(self._queued)
         self._queued.clear()
+        self._written_bytes += len(data)
+        transport.write(data)
         waiting = transport.get_write_buffer_size()
         if waiting > self._server.settings.output_buffer_bytes:
-            self._drop(f"it does not read: {waiting} bytes wait for it", "slow-reader")
+            self._drop(f"it does not read: {waiting} bytes wait for it", "slow-reader", "server.output_buffer_bytes")
+        elif self._is_unread:
+            self._server.more_unread(len(data))
 
     def close(self, why: str) -> None:
         """Close after what was queued; the first reason counts."""
@@ -263,18 +291,40 @@ class Connection(asyncio.Protocol):
             with contextlib.suppress(RuntimeError):
                 self._transport.pause_reading()
 
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            with contextlib.suppress(RuntimeError):
+                self._transport.resume_reading()
+
     # ---- deadlines and refusals -------------------------------------------------------------------------------------
 
     def hello_overdue(self) -> None:
         """Disconnect a peer that says nothing."""
         missing = "no hello came" if self._gate is None else self._gate.why_overdue
-        self._drop(f"{missing} within {self._server.settings.hello_timeout_ms} ms", "stranger")
+        why = f"{missing} within {self._server.settings.hello_timeout_ms} ms"
+        self._drop(why, "stranger", "server.hello_timeout_ms")
+
+    def gives_way(self) -> None:
+        """Disconnect a peer that has not said who it is, since others would."""
+        why = f"more than {self._server.settings.half_open_max} connections have not said who they are"
+        self._drop(why, "gave-way", "server.half_open_max")
+
+    def request_overdue(self) -> None:
+        """Disconnect a peer that has said hello and nothing more."""
+        timeout_ms = self._server.settings.first_request_timeout_ms
+        self._drop(f"no request came within {timeout_ms} ms", "idle-peer", "server.first_request_timeout_ms")
 
     def frame_overdue(self) -> None:
         """Disconnect a peer that stopped in the middle of a frame."""
-        self._drop(
-            f"the rest of a frame did not come within {self._server.settings.frame_timeout_ms} ms", "broken-peer"
-        )
+        timeout_ms = self._server.settings.frame_timeout_ms
+        why = f"the rest of a frame did not come within {timeout_ms} ms"
+        self._drop(why, "broken-peer", "server.frame_timeout_ms")
+
+    def read_overdue(self) -> None:
+        """Disconnect a peer for which much waits and which has read next to nothing of it for a while."""
+        timeout_ms = self._server.settings.read_timeout_ms
+        why = f"it does not read: {self.waiting_bytes()} bytes wait for it, and it took none within {timeout_ms} ms"
+        self._drop(why, "slow-reader", "server.read_timeout_ms")
 
     def close_overdue(self) -> None:
         """Give up on a peer that does not take its last bytes."""
@@ -283,6 +333,10 @@ class Connection(asyncio.Protocol):
     def waiting_bytes(self) -> int:
         """Return how much waits for the peer to read."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
+    def taken_bytes(self) -> int:
+        """Return how much it has read of all that was written to it."""
+        return self._written_bytes - self.waiting_bytes()
 
     def begun_bytes(self) -> int:
         """Return how much of a frame has come that is not whole."""
@@ -293,6 +347,7 @@ class Connection(asyncio.Protocol):
         self._drop(
             f"it has begun a frame of which {self.begun_bytes()} bytes came, and {total_bytes} of all that are begun",
             "broken-peer",
+            "server.input_total_bytes",
         )
 
     def unread_overdue(self, total_bytes: int) -> None:
@@ -300,14 +355,22 @@ class Connection(asyncio.Protocol):
         self._drop(
             f"it does not read: {self.waiting_bytes()} bytes wait for it, and {total_bytes} for all who do not",
             "slow-reader",
+            "server.output_total_bytes",
         )
 
     def _refuse(self, why: str) -> None:
         self._server.log.warning("broken-peer" if self.session.version else "stranger", why=why, host=self.host)
+        self._server.failed(self)
         self.close(f"it broke the protocol: {why}")
 
-    def _drop(self, why: str, kind: str) -> None:
+    def _drop(self, why: str, kind: str, setting: str) -> None:
+        if self._is_dropped:
+            return
+        self._is_dropped = True
         self._server.log.warning(kind, why=why, host=self.host)
+        self._server.reached[setting] += 1
+        if kind in _FAILURES:
+            self._server.failed(self)
         self._why = self._why or why
         self.abort()
 

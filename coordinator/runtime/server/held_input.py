@@ -54,6 +54,10 @@ class HeldInput(Generic[WaitingT]):
             self._held[connection] = None
         return True
 
+    def has(self, connection: WaitingT) -> bool:
+        """Say whether a connection waits."""
+        return connection in self._held
+
     def forget(self, connection: WaitingT) -> None:
         """Drop a connection that is gone."""
         self._held.pop(connection, None)

@@ -11,16 +11,19 @@ import asyncio
 import contextlib
 import resource
 import ssl
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import ServerSettings
+from coordinator.core.security.admission import Admission, AdmissionLimits, Refusal
 from coordinator.core.security.principal import DEFAULT_RULE, Principal, SubjectRule
-from coordinator.protocol.messages import Push, Request, Response
-from coordinator.protocol.session import SessionLimits
+from coordinator.core.token_buckets import Rate
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import Push, RegisterConsumerResponse, Request, Response
+from coordinator.protocol.session import InFlight, SessionLimits
 from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.security.log_ins import LogIns
@@ -28,11 +31,15 @@ from coordinator.runtime.security.reread import Reread
 from coordinator.runtime.security.tls_end import TlsEnd
 from coordinator.runtime.server.connection import Connection
 from coordinator.runtime.server.held_input import HeldInput, largest
+from coordinator.runtime.server.input_bound import InputBound
+from coordinator.runtime.server.unread import Unread
 
 _ACCEPTED_AT_ONCE = 32
 """Connections that are accepted before others are served again."""
 FLUSH_LOT = 500
 """Connections that are written to before others are served again."""
+MORE_UNREAD_BYTES = 16 * 1024 * 1024
+"""So much is written to those who are behind before it is looked whether it is too much, also between two ticks."""
 RESERVED_FILES = 128
 """Open files that are kept for Kafka, for reading logs and for Python itself, besides the logs that are written."""
 
@@ -84,18 +91,25 @@ class Server:
             answer_bytes=settings.answer_bytes,
             in_flight=settings.requests_in_flight,
         )
-        self._max_connections = settings.max_connections
+        self.admission: Admission[Connection] = Admission(admission_limits(settings, settings.max_connections))
+        self.reached: Counter[str] = Counter()
+        """The times that each limit has refused or closed something, by its setting."""
+        self.in_flight = InFlight()
+        self.requests = InputBound(2 * settings.requests_total_bytes)
+        self._held_above: dict[str, int | None] = {}
         self._next_id = 1
         self._live: set[Connection] = set()
         self._open: dict[int, Connection] = {}
         self._unflushed: deque[Connection] = deque()
         self._is_flush_due = False
         self._hello_due: dict[Connection, int] = {}
+        self._first_due: dict[Connection, int] = {}
         self._frame_due: dict[Connection, int] = {}
         self._close_due: dict[Connection, int] = {}
-        self._unread: set[Connection] = set()
+        self._unread: Unread[Connection] = Unread(settings.read_timeout_ms)
+        self._more_unread_bytes = 0
         self.held: HeldInput[Connection] = HeldInput()
-        self._is_full = False
+        self._said_full: set[str] = set()
 
     @property
     def connections(self) -> int:
@@ -150,6 +164,8 @@ class Server:
         connection = self._open.get(connection_id)
         if connection is not None and not connection.session.is_closed:
             connection.queue(connection.session.send_response(correlation_id, response))
+            if type(response) is RegisterConsumerResponse and response.error is ErrorCode.NONE:
+                self.admission.member_came(connection.host, self.clock.monotonic_ms())
 
     def send_push(self, connection_id: int, push: Push) -> None:
         """Queue a push; `flush` writes it. Void when the connection is gone."""
@@ -181,6 +197,7 @@ class Server:
         for due, act in (
             (self._hello_due, Connection.hello_overdue),
             (self._frame_due, Connection.frame_overdue),
+            (self._first_due, Connection.request_overdue),
             (self._close_due, Connection.close_overdue),
         ):
             while due:
@@ -189,10 +206,29 @@ class Server:
                     break
                 del due[connection]
                 act(connection)
-        for connection, total in largest(self._unread, Connection.waiting_bytes, self.settings.output_total_bytes):
-            connection.unread_overdue(total)
+        for connection in self._unread.overdue(now_ms):
+            connection.read_overdue()
+        self._bound_output()
+        if self.requests.is_holding:
+            self.bound_requests()
         for connection, total in largest(self._frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
             connection.begun_overdue(total)
+
+    def more_unread(self, count: int) -> None:
+        """Take note of bytes that were written to a peer which is behind: much of it is looked at at once."""
+        self._more_unread_bytes += count
+        if self._more_unread_bytes > MORE_UNREAD_BYTES:
+            self._bound_output()
+
+    def _bound_output(self) -> None:
+        self._more_unread_bytes = 0
+        for connection, total in largest(self._unread, Connection.waiting_bytes, self.settings.output_total_bytes):
+            connection.unread_overdue(total)
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes that wait for those who are behind with reading."""
+        return sum(connection.waiting_bytes() for connection in self._unread)
 
     @property
     def begun_bytes(self) -> int:
@@ -201,11 +237,33 @@ class Server:
 
     def hold_input(self, above_bytes: int) -> None:
         """Leave what connections say unread until `release_input`, of those that say more than this at once."""
-        self.held.hold(above_bytes)
+        self._hold("disk", above_bytes)
 
     def release_input(self) -> None:
         """Read everything again, also what was left unread."""
-        self.held.release()
+        self._hold("disk", None)
+
+    def bound_requests(self) -> None:
+        """Leave connections unread while the requests that wait for their answers are too many bytes."""
+        above_bytes, is_changed = self.requests.look(self.in_flight.bytes)
+        if not is_changed:
+            return
+        if above_bytes is not None:
+            self.reached["server.requests_total_bytes"] += 1
+            self.log.warning(
+                "requests-held",
+                why=f"{self.in_flight.bytes} bytes of requests wait for their answers: connections that send more than "
+                f"{above_bytes} at once wait until there are fewer",
+            )
+        self._hold("requests", above_bytes)
+
+    def _hold(self, reason: str, above_bytes: int | None) -> None:
+        self._held_above[reason] = above_bytes
+        least = min((above for above in self._held_above.values() if above is not None), default=None)
+        if least is None:
+            self.held.release()
+        else:
+            self.held.hold(least)
 
     def stop_accepting(self) -> None:
         """Close the listening sockets and read no more from those that are connected."""
@@ -232,35 +290,50 @@ class Server:
     # ---- the connections' side --------------------------------------------------------------------------------------
 
     def admit(self, connection: "Connection") -> int | None:
-        """Give a new connection its id, or None when there are too many."""
-        if len(self._live) >= self._max_connections:
-            if not self._is_full:
-                self._is_full = True
-                self.log.warning(
-                    "too-many-connections",
-                    why=f"{len(self._live)} connections are open and no more are allowed; the newcomers are "
-                    "disconnected until some are closed",
-                )
+        """Give a new connection its id, or None when it is not let in; another one may have to give way to it."""
+        now_ms = self.clock.monotonic_ms()
+        verdict = self.admission.admit(connection, connection.host, now_ms)
+        if isinstance(verdict, Refusal):
+            self.reached[verdict.setting] += 1
+            if verdict.setting not in self._said_full:
+                self._said_full.add(verdict.setting)
+                why = f"{verdict.why}; newcomers are disconnected until that has changed ({verdict.setting})"
+                self.log.warning("too-many-connections", why=why, host=connection.host)
             return None
-        self._is_full = False
+        self._said_full.clear()
         connection_id = self._next_id
         self._next_id += 1
         self._live.add(connection)
-        self._hello_due[connection] = self.clock.monotonic_ms() + self.settings.hello_timeout_ms
+        self._hello_due[connection] = now_ms + self.settings.hello_timeout_ms
+        if verdict.gives_way is not None:
+            verdict.gives_way.gives_way()
         return connection_id
+
+    def failed(self, connection: "Connection") -> None:
+        """Take note that a peer was refused for what it said, or for who it is."""
+        self.admission.failed(connection.host, self.clock.monotonic_ms())
 
     def opened(self, connection: "Connection") -> None:
         """Take note of a hello."""
         self._hello_due.pop(connection, None)
+        self.admission.known(connection, connection.host)
+        self._first_due[connection] = self.clock.monotonic_ms() + self.settings.first_request_timeout_ms
         self._open[connection.id] = connection
         self.listener.connection_opened(connection.id, connection.host, connection.principal)
 
+    def asked(self, connection: "Connection") -> None:
+        """Take note that a connection has asked for something, or has begun to."""
+        if self._first_due:
+            self._first_due.pop(connection, None)
+
     def forget(self, connection: "Connection", why: str) -> None:
         """Take note that a connection is gone."""
-        self._live.discard(connection)
+        if connection in self._live:
+            self._live.discard(connection)
+            self.admission.gone(connection, connection.host, self.clock.monotonic_ms())
         self._unread.discard(connection)
         self.held.forget(connection)
-        for due in (self._hello_due, self._frame_due, self._close_due):
+        for due in (self._hello_due, self._first_due, self._frame_due, self._close_due):
             due.pop(connection, None)
         if self._open.pop(connection.id, None) is not None:
             self.listener.connection_closed(connection.id, why)
@@ -269,12 +342,13 @@ class Server:
     def note_unread(self, connection: "Connection", *, is_unread: bool) -> None:
         """Take note of a peer that is behind with reading, or no longer."""
         if is_unread and connection in self._live:
-            self._unread.add(connection)
+            self._unread.add(connection, self.clock.monotonic_ms())
         else:
             self._unread.discard(connection)
 
     def await_frame(self, connection: "Connection", *, is_same_frame: bool) -> None:
         """Expect the rest of a frame in time."""
+        self.asked(connection)
         if not is_same_frame:
             self._frame_due.pop(connection, None)
         self._frame_due.setdefault(connection, self.clock.monotonic_ms() + self.settings.frame_timeout_ms)
@@ -286,8 +360,8 @@ class Server:
 
     def await_close(self, connection: "Connection") -> None:
         """Expect the last bytes to leave in time."""
-        self._hello_due.pop(connection, None)
-        self._frame_due.pop(connection, None)
+        for due in (self._hello_due, self._first_due, self._frame_due):
+            due.pop(connection, None)
         self._close_due[connection] = self.clock.monotonic_ms() + self.settings.close_timeout_ms
 
     def to_flush(self, connection: "Connection") -> None:
@@ -305,9 +379,21 @@ class Server:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
                 soft = raised
         if soft < wanted:
-            self._max_connections = max(1, soft - self._reserved_files)
+            most = max(1, soft - self._reserved_files)
+            self.admission = Admission(admission_limits(self.settings, most))
             self.log.warning(
                 "few-open-files",
-                why=f"the limit on open files is {soft}, so at most {self._max_connections} connections are accepted "
+                why=f"the limit on open files is {soft}, so at most {most} connections are accepted "
                 f"and not {self.settings.max_connections}; raise it with `ulimit -n {wanted}` or LimitNOFILE={wanted}",
             )
+
+
+def admission_limits(settings: ServerSettings, connections: int) -> AdmissionLimits:
+    """Return how many may connect, of so many in all."""
+    return AdmissionLimits(
+        connections=connections,
+        connections_of_address=settings.connections_per_address,
+        half_open=settings.half_open_max,
+        kept=connections * settings.kept_for_members_percent // 100,
+        failures=Rate(settings.failures_burst, settings.failures_per_s),
+    )

@@ -15,7 +15,14 @@ from coordinator.core.requests.survey import GroupSeen, PartitionsSeen, Seen
 ROOT = Path(__file__).parents[3]
 WILD = 'a"b\\c\nd{e="f"} é\u202e\x1b[31m\ud800'
 MIRROR = {name: 1 for name in FAMILIES if name.startswith("kcoord_mirror_")}
-NODE = {"kcoord_connections": 3, "kcoord_unwritten_bytes": 0, **MIRROR}
+NODE = {
+    "kcoord_connections": 3,
+    "kcoord_unwritten_bytes": 0,
+    **MIRROR,
+    'kcoord_limit_used{setting="server.max_connections"}': 3,
+    'kcoord_limit_most{setting="server.max_connections"}': 10,
+    'kcoord_limit_reached_total{setting="server.max_connections"}': 2,
+}
 
 
 def group(group_id: str = "g") -> GroupSeen:
@@ -137,3 +144,9 @@ def test_every_metric_is_in_the_manual_and_on_a_page_that_is_served() -> None:
         server.close()
     assert served == list(FAMILIES) == told
     assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_a_limit_is_shown_by_its_setting() -> None:
+    seen = values(metrics([group()]))
+    label = ("server.max_connections",)
+    assert [seen[f"kcoord_limit_{what}"][label] for what in ("used", "most", "reached_total")] == [3, 10, 2]

@@ -14,6 +14,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from coordinator.core.groups.bounds.node_wide import GROUPS_OF_PRINCIPAL
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.account import (
     ANONYMOUS,
@@ -29,6 +30,7 @@ from coordinator.core.groups.hard.controls import Decree
 from coordinator.core.groups.hard.records import CommittedPart, MemberFacts
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.hard.tables.committed_table import OFFSET_BYTES, bytes_of_metadata
+from coordinator.core.groups.soft.sessions import Connection
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages.operators import ResetOffsets
 
@@ -38,12 +40,32 @@ _RESERVE: Final = 16
 """One part in so many of each limit, above it, is kept for members that bring nothing new and for operators."""
 
 
-def why_no_room(desk: Desk, group: GroupState | None, more: int, *, may_use_reserve: bool = False) -> Refused | None:
-    """Say why a group, or a new one, may not take so many bytes more; None when it may, and for no more."""
+def why_no_more_groups(desk: Desk, connection: Connection) -> Refused | None:
+    """Say why no new group is made for a connection, or return None."""
+    limits, owner = desk.limits, connection.owner
+    if len(desk.journal.state.groups) >= limits.groups_max:
+        why = f"this node has {limits.groups_max} groups in one shard and takes no more; use another group"
+        setting = "group.groups_max"
+    elif desk.usage.groups_of(owner) >= limits.principal_max_groups:
+        why = (
+            f"{owner} has made {limits.principal_max_groups} groups on this node and may have no more; delete groups "
+            "that nobody needs (`kcoord group delete`), or raise group.principal_max_groups"
+        )
+        setting = GROUPS_OF_PRINCIPAL
+    else:
+        return None
+    desk.note_reached(setting, connection, why)
+    return ErrorCode.GROUP_MAX_SIZE_REACHED, why
+
+
+def why_no_room(
+    desk: Desk, group: GroupState | None, more: int, *, may_use_reserve: bool = False, owner: str = ANONYMOUS
+) -> Refused | None:
+    """Say why a group, or a new one of `owner`, may not take so many bytes more; None when it may, and for no more."""
     if more <= 0:
         return None
     limits = desk.limits
-    principal = principal_of(group) if group is not None else ANONYMOUS
+    principal = principal_of(group) if group is not None else owner
     used_by_group = bytes_of(group) if group is not None else 0
     used_by_principal, used = desk.usage.of(principal)
     parts = _RESERVE + may_use_reserve
@@ -56,20 +78,13 @@ def why_no_room(desk: Desk, group: GroupState | None, more: int, *, may_use_rese
         what, taken, most, setting = "all groups of this node take", used, limits.node_max_bytes, "node_max_bytes"
     else:
         return None
+    desk.node_wide.reached[f"group.{setting}"] += 1
     why = (
         f"this would take {more} bytes of state more, {what} {taken} already, and the limit is {most}; delete offsets "
         "or groups that nobody needs (`kcoord group delete-offsets`, `kcoord group delete`), commit less metadata, or "
         f"raise group.{setting}"
     )
     return ErrorCode.STATE_LIMIT_REACHED, why
-
-
-def why_no_group_more(desk: Desk) -> Refused | None:
-    """Say why the shard takes no other group, or return None."""
-    if len(desk.journal.state.groups) < desk.limits.groups_max:
-        return None
-    why = f"this node has {desk.limits.groups_max} groups in one shard and takes no more; use another group"
-    return ErrorCode.GROUP_MAX_SIZE_REACHED, why
 
 
 def growth_of_offsets(group: GroupState, parts: Iterable[CommittedPart]) -> int:
@@ -92,13 +107,14 @@ def offsets_with_room(
     known = None if is_new_group else group
     more += GROUP_BYTES + len(group.group_id) if is_new_group else 0
     growth = growth_of_offsets(group, parts)
-    if growth <= 0 or why_no_room(desk, known, more + growth) is None:
+    owner = principal_of(group)
+    if growth <= 0 or why_no_room(desk, known, more + growth, owner=owner) is None:
         return tuple(parts), {}
     taken: list[CommittedPart] = []
     refused: dict[tuple[str, int], Refused] = {}
     for part in parts:
         growth = growth_of_offsets(group, (part,))
-        why = why_no_room(desk, known, more + growth) if growth > 0 else None
+        why = why_no_room(desk, known, more + growth, owner=owner) if growth > 0 else None
         if why is None:
             taken.append(part)
             more += growth
@@ -107,11 +123,11 @@ def offsets_with_room(
     return tuple(taken), refused
 
 
-def why_no_room_for_resets(desk: Desk, group: GroupState | None, request: ResetOffsets) -> Refused | None:
-    """Say why a group, or one that a request makes, may not take the resets that it asks for; None when it may."""
+def why_no_room_for_resets(desk: Desk, group: GroupState | None, request: ResetOffsets, owner: str) -> Refused | None:
+    """Say why a group, or a new one of `owner`, may not take the resets that a request asks for; None when it may."""
     more = growth_of_resets(group or GroupState(request.group_id), request)
     more += GROUP_BYTES + len(request.group_id) if group is None else 0
-    return why_no_room(desk, group, more, may_use_reserve=True)
+    return why_no_room(desk, group, more, may_use_reserve=True, owner=owner)
 
 
 def growth_of_resets(group: GroupState, request: ResetOffsets) -> int:

@@ -1,10 +1,11 @@
 """The bytes that a group takes: about what its records would take in a snapshot, whatever the form of these is.
 
 The account is a function of hard state alone and is kept by replay as the state changes, so that a load gives the same
-number as the life before it. Everything that somebody outside can make grow has a weight. What is charged to whom: each
-group to the principal that owns it. As long as members do not log in, all are one principal.
+number as the life before it. Everything that somebody outside can make grow has a weight. Each group is charged to
+the principal that made it, or to the address it was made from where nobody logs in.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
@@ -17,7 +18,7 @@ from coordinator.core.groups.hard.state import GroupState, ShardState, TopicStat
 from coordinator.core.groups.partitions.in_topics import TopicHints
 
 ANONYMOUS: Final = "anonymous"
-"""Whoever does not log in."""
+"""To whom groups are charged of which it is not known who made them."""
 
 GROUP_BYTES: Final = 256
 MEMBER_BYTES: Final = 64
@@ -42,6 +43,31 @@ class Usage:
         self.states: list[Callable[[], ShardState]] = []
         """Returns the state of each shard, which a load replaces."""
 
+    def groups_of(self, principal: str) -> int:
+        """Return how many groups a principal has."""
+        return sum(state().groups_of.get(principal, 0) for state in self.states)
+
+    @property
+    def most_groups(self) -> int:
+        """The number of groups of the principal that has the most."""
+        counts: Counter[str] = Counter()
+        for state in self.states:
+            counts.update(state().groups_of)
+        return max(counts.values(), default=0)
+
+    @property
+    def most_bytes(self) -> int:
+        """What the groups of the principal take whose groups take the most."""
+        counts: Counter[str] = Counter()
+        for state in self.states:
+            counts.update(state().bytes_of)
+        return max(counts.values(), default=0)
+
+    @property
+    def bytes(self) -> int:
+        """What all groups take."""
+        return self.of(ANONYMOUS)[1]
+
     def of(self, principal: str) -> tuple[int, int]:
         """Return what the groups of a principal take, and what all groups take."""
         of_principal = total = 0
@@ -54,8 +80,7 @@ class Usage:
 
 def principal_of(group: GroupState) -> str:
     """Return to whom a group is charged."""
-    del group
-    return ANONYMOUS
+    return group.owner or ANONYMOUS
 
 
 def bytes_of(group: GroupState) -> int:
@@ -76,18 +101,24 @@ def charge(state: ShardState, group: GroupState) -> None:
     """Bring a shard's account up to date with one of its groups."""
     counted = bytes_of(group)
     principal = principal_of(group)
+    if group.counted_owner != principal:
+        if group.counted_owner:
+            discharge(state, group)
+        state.groups_of[principal] = state.groups_of.get(principal, 0) + 1
+        group.counted_owner, group.counted_bytes = principal, 0
     state.bytes_of[principal] = state.bytes_of.get(principal, 0) + counted - group.counted_bytes
     group.counted_bytes, group.counted_offsets = counted, group.offsets.bytes
 
 
 def discharge(state: ShardState, group: GroupState) -> None:
-    """Take a group that is no more out of its shard's account."""
-    principal = principal_of(group)
-    left = state.bytes_of.get(principal, 0) - group.counted_bytes
-    if left:
-        state.bytes_of[principal] = left
-    else:
-        state.bytes_of.pop(principal, None)
+    """Take a group that is no more, or that is another principal's, out of its shard's account."""
+    principal = group.counted_owner
+    for account, amount in ((state.bytes_of, group.counted_bytes), (state.groups_of, 1)):
+        left = account.get(principal, 0) - amount
+        if left:
+            account[principal] = left
+        else:
+            account.pop(principal, None)
 
 
 def bytes_of_facts(facts: MemberFacts) -> int:

@@ -170,6 +170,8 @@ class GroupSettings(_Record, frozen=True, tag=1):
     handover: str
     is_target_stale: bool
     claim_timeout_ms: int | None = None
+    owner: str = ""
+    """The principal to which the group is charged, in the record that makes it; empty in others, and of old groups."""
 
 
 class TopicSeen(_Record, frozen=True, tag=2):

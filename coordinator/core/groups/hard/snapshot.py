@@ -211,6 +211,7 @@ def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
         group.handover,
         group.is_target_stale,
         group.claim_timeout_ms,
+        group.owner,
     )
 
 

@@ -82,6 +82,8 @@ class GroupState:
     reset_policy: ResetPolicy | None = None
     handover: str = Handover.TAKEOVER
     claim_timeout_ms: int | None = None
+    owner: str = ""
+    """The principal that made it, or the address it was made from; empty where that is not known."""
     is_target_stale: bool = False
     emptied: GroupEmptied | None = None
     """Since when it has no members, while it has none."""
@@ -134,6 +136,8 @@ class GroupState:
     """Account: what its members said of themselves; see `account`."""
     topics_bytes: int = 0
     """Account: the topics it has seen."""
+    counted_owner: str = ""
+    """Account: to whom its shard has charged it, empty for nobody yet."""
     counted_bytes: int = 0
     """Account: all of it, as its shard has counted it."""
     counted_offsets: int = 0
@@ -188,6 +192,8 @@ class ShardState:
     """Index: the groups that subscribe by patterns."""
     bytes_of: dict[str, int] = field(default_factory=dict)
     """Account: what the groups of each principal take; no zeros."""
+    groups_of: dict[str, int] = field(default_factory=dict)
+    """Account: how many groups each principal has; no zeros."""
     lived_ms: int = 0
     """How long nodes ran, as last written down; see `lived_time`."""
     lived_at_ms: int | None = None

@@ -15,10 +15,11 @@ from coordinator.core.groups.bounds.allowance import (
     brings_nothing_new,
     growth_of_member,
     is_as_it_was,
-    why_no_group_more,
+    why_no_more_groups,
     why_no_room,
 )
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
+from coordinator.core.groups.bounds.node_wide import SHORT_STAYS
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import (
     ClaimsClosed,
@@ -93,8 +94,9 @@ class Membership:
             self._refuse(registration, *refusal)
             return
         group = desk.group(request.group_id)
-        if group is None and (too_many := why_no_group_more(desk)) is not None:
-            self._refuse(registration, *too_many)
+        no_more = why_no_more_groups(desk, connection) if group is None else None
+        if no_more is not None:
+            self._refuse(registration, *no_more)
             return
         member_id = self._identity(registration, group)
         if member_id is None:
@@ -111,6 +113,11 @@ class Membership:
                 self._refuse(registration, ErrorCode.GROUP_AUTHORIZATION_FAILED, why_not_its_own)
                 return
         old = group.members.get(member_id) if group is not None else None
+        why_wait = desk.node_wide.why_wait(connection.owner, desk.now_ms) if old is None else None
+        if why_wait is not None:
+            desk.note_reached(SHORT_STAYS, connection, why_wait)
+            self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_wait)
+            return
         are_known = self.topics.are_known(request, group, old, read, connection.principal)
         if isinstance(are_known, Refusal):
             self._refuse(registration, *are_known)
@@ -327,7 +334,9 @@ class Membership:
         topics = self.topics.standing_for(request.subscription, old, connection.principal)
         facts = facts_of(request, shown, member_id, connection, topics)
         more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
-        no_room = why_no_room(desk, before, more, may_use_reserve=brings_nothing_new(before, facts))
+        no_room = why_no_room(
+            desk, before, more, may_use_reserve=brings_nothing_new(before, facts), owner=connection.owner
+        )
         has_gone_back = self._gone_back.is_shown(before, request, shown)
         if no_room is not None and old is not None and not has_gone_back and is_as_it_was(old.facts, facts):
             # The group has the offsets of all that it was granted, so where it has come to need not be remembered.
@@ -348,7 +357,7 @@ class Membership:
         is_known = old.facts.commits if old is not None else before is not None and bool(before.owned_by(member_id))
         earliest_why = self._recovery.why_earliest(request, shown, before, is_new_group=is_new_group, is_known=is_known)
         waited_before = (before.handover, before.claim_timeout_ms) if before is not None else None
-        has_news_of_topics = self._settle_group(registration, topics, earliest_why)
+        has_news_of_topics = self._settle_group(registration, connection.owner, topics, earliest_why)
         group = desk.group(request.group_id)
         assert group is not None
         if has_gone_back:
@@ -375,7 +384,8 @@ class Membership:
             desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
         newcomer = self.take_newcomer(group.group_id, member_id)
         self._looks.forget(registration.connection_id)
-        session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms)
+        joined_ms = session.joined_ms if session is not None else desk.now_ms
+        session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms, joined_ms=joined_ms)
         soft.sessions[member_id] = session
         connection.bind(group.group_id, member_id, session)
         desk.sessions.set((group.group_id, member_id), session.ends_ms)
@@ -425,16 +435,16 @@ class Membership:
         self._reconciler.note_lost(group.group_id, partitions, desk.now_ms, why)
         self._reconciler.window.note_change(group.group_id, why)
 
-    def _settle_group(self, registration: Registration, topics: tuple[str, ...], earliest_why: str) -> bool:
+    def _settle_group(self, registration: Registration, owner: str, topics: tuple[str, ...], earliest_why: str) -> bool:
         """Record what the registration says of its group, and return whether its topics are news."""
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
         policy = request.reset_policy
         if group is None:
             handover = request.handover or Handover.TAKEOVER
-            settings = GroupSettings(request.group_id, 0, "", policy, handover, False, request.claim_timeout_ms)
+            settings = GroupSettings(request.group_id, 0, "", policy, handover, False, request.claim_timeout_ms, owner)
             if not request.commits:
-                settings = GroupSettings(request.group_id, 0, "", None, Handover.TAKEOVER, is_target_stale=False)
+                settings = replace(settings, reset_policy=None, handover=Handover.TAKEOVER, claim_timeout_ms=None)
             desk.journal.decide(settings)
         elif request.commits:
             handover = request.handover or group.handover

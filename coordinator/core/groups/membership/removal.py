@@ -15,7 +15,7 @@ from coordinator.core.groups.membership.registration import Membership
 from coordinator.core.groups.partitions.partition_set import PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
-from coordinator.core.groups.soft.sessions import Connection, MemberSession
+from coordinator.core.groups.soft.sessions import Connection, MemberSession, owner_of
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.protocol.errors import ErrorCode
@@ -120,10 +120,12 @@ class Departures:
         group = desk.group(group_id)
         assert group is not None
         had = group.owned_by(member_id).copy()
+        facts = group.members[member_id].facts
         desk.journal.decide(MemberRemoved(group_id, member_id, keeps_running_claims))
         soft = desk.soft_of(group_id)
         soft.hints = None
         session = soft.sessions.pop(member_id)
+        desk.node_wide.note_gone(owner_of(facts.principal, facts.host), session.joined_ms, desk.now_ms)
         soft.unsettled.discard(member_id)
         if session.connection_id is not None:
             connection = desk.connections.get(session.connection_id)

@@ -7,8 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.bounds.allowance import Refused, growth_of_offsets, offsets_with_room, why_no_group_more
+from coordinator.core.groups.bounds.allowance import (
+    Refused,
+    growth_of_offsets,
+    offsets_with_room,
+    why_no_more_groups,
+)
 from coordinator.core.groups.bounds.expiry import Expiry
+from coordinator.core.groups.bounds.known_ends import without_beyond_end
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
 from coordinator.core.groups.hard.state import GroupState
@@ -40,10 +46,10 @@ class Commits:
         if connection.member_id is None:
             may, forbidden = self._forbidden(connection, request.offsets)
             if not forbidden:
-                return self._by_operator(request)
+                return self._by_operator(connection, request)
             if not may:
                 return CommitOffsetsResponse(refused=forbidden)
-            response = self._by_operator(replace(request, offsets=may))
+            response = self._by_operator(connection, replace(request, offsets=may))
             if isinstance(response, ErrorResponse) or response.error is not ErrorCode.NONE:
                 return response
             return replace(response, refused=(*forbidden, *response.refused))
@@ -67,7 +73,8 @@ class Commits:
             return _refused_all(group, asked, read_only), 0
         wall_ms = self._desk.clock.wall_ms
         asked, forbidden = self._forbidden(connection, asked)
-        refused = list(forbidden)
+        asked, beyond_end = without_beyond_end(self._desk, connection, group, asked)
+        refused = [*forbidden, *beyond_end]
         accepted = 0
         parts: list[CommittedPart] = []
         together: list[TopicCommit] = []
@@ -120,7 +127,7 @@ class Commits:
         if parts or together:
             self._desk.journal.decide(OffsetsCommitted(group.group_id, tuple(parts), tuple(together)))
 
-    def _by_operator(self, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
+    def _by_operator(self, connection: Connection, request: CommitOffsets) -> CommitOffsetsResponse | ErrorResponse:
         desk, group_id = self._desk, request.group_id
         if any(epoch is not None for asked in request.offsets for epoch in asked.owner_epochs):
             why = "an owner epoch is named, but no member is registered on this connection; register first"
@@ -131,28 +138,31 @@ class Commits:
         group = desk.group(group_id)
         is_new = group is None
         if group is None:
-            if (too_many := why_no_group_more(desk)) is not None:
-                return CommitOffsetsResponse(error=too_many[0], message=too_many[1])
-            group = GroupState(group_id)
+            no_more = why_no_more_groups(desk, connection)
+            if no_more is not None:
+                return CommitOffsetsResponse(*no_more)
+            group = GroupState(group_id, owner=connection.owner)
         topic_ids = {
             asked.topic: topic.topic_id
             for asked in request.offsets
             if (topic := desk.catalog.topic(asked.topic)) is not None
         }
-        asked = one_by_one(request.offsets)
+        can_be, beyond_end = without_beyond_end(desk, connection, group, request.offsets)
+        asked = one_by_one(can_be)
         committed, results = committed_offsets.commit_by_operator(group, asked, topic_ids, desk.clock.wall_ms)
         committed, no_room = offsets_with_room(desk, group, committed, is_new_group=is_new)
         results = _with_refusals(group, results, no_room)
         if committed:
             if is_new:
-                desk.journal.decide(GroupSettings(group_id, 0, "", None, group.handover, is_target_stale=False))
+                settings = GroupSettings(group_id, 0, "", None, group.handover, False, owner=group.owner)
+                desk.journal.decide(settings)
             desk.journal.decide(OffsetsCommitted(group_id, committed))
             self._expiry.note_used(desk.journal.state.groups[group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
                 self._reconciler.reconcile(group_id, partitions, ())
         refused = _refusals(results)
-        return CommitOffsetsResponse(refused=refused, accepted=len(results) - len(refused))
+        return CommitOffsetsResponse(refused=(*beyond_end, *refused), accepted=len(results) - len(refused))
 
 
 def _owned_topic_id(group: GroupState, member_id: str, session: MemberSession, asked: TopicOffsets) -> str | None:

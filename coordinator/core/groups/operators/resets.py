@@ -12,7 +12,7 @@ from itertools import islice
 
 from coordinator.core.effects import OffsetToResolve, ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset
-from coordinator.core.groups.bounds.allowance import why_no_group_more, why_no_room_for_resets
+from coordinator.core.groups.bounds.allowance import why_no_more_groups, why_no_room_for_resets
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.bounds.settings import why_bad_settings
 from coordinator.core.groups.desk import Desk
@@ -67,7 +67,8 @@ class Resets:
 
     def handle(self, connection_id: int, correlation_id: int, found: GroupState | None, request: ResetOffsets) -> None:
         """Answer ResetOffsets, at once or when Kafka has said what the partitions hold."""
-        refusal = (self._why_not_made(request) if found is None else None) or self._why_not_asked(request)
+        refusal = self._why_not_made(connection_id, request) if found is None else None
+        refusal = refusal or self._why_not_asked(request)
         if refusal is not None:
             response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
             self._desk.respond(connection_id, correlation_id, response)
@@ -93,7 +94,7 @@ class Resets:
         if not by_timestamp:
             self._decide(question)
 
-    def _why_not_made(self, request: ResetOffsets) -> tuple[ErrorCode, str] | None:
+    def _why_not_made(self, connection_id: int, request: ResetOffsets) -> tuple[ErrorCode, str] | None:
         """Say why a group cannot be made."""
         desk = self._desk
         assert request.new_group is not None, "a reset without it is refused where there is no group"
@@ -101,7 +102,7 @@ class Resets:
             return ErrorCode.INVALID_GROUP_ID, f"the group id is not allowed: {why_bad}"
         if why_bad := why_bad_settings(request.new_group, desk.limits):
             return ErrorCode.INVALID_REQUEST, why_bad
-        return why_no_group_more(desk)
+        return why_no_more_groups(desk, desk.connections[connection_id])
 
     def _why_not_asked(self, request: ResetOffsets) -> tuple[ErrorCode, str] | None:
         if not request.targets and request.new_group is None:
@@ -141,7 +142,8 @@ class Resets:
             response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
             desk.respond(question.connection_id, question.correlation_id, response)
             return
-        no_room = why_no_room_for_resets(desk, None if question.is_new else group, request)
+        owner = desk.connections[question.connection_id].owner
+        no_room = why_no_room_for_resets(desk, None if question.is_new else group, request, owner)
         if no_room is not None:  # others have taken it while Kafka was asked
             desk.respond(question.connection_id, question.correlation_id, ErrorResponse(*no_room))
             return
@@ -149,7 +151,7 @@ class Resets:
         results = [self._plan(group, target, question, planned) for target in request.targets]
         if not request.is_dry_run:
             if question.is_new and (planned or not request.targets):
-                group = self._made(request)
+                group = self._made(request, owner)
             if planned:
                 self._carry_out(group, request, planned)
                 results = [_as_done(group, result) for result in results]
@@ -167,7 +169,7 @@ class Resets:
             return None
         return ErrorCode.GROUP_ID_NOT_FOUND, f"group {group_id} was deleted meanwhile"
 
-    def _made(self, request: ResetOffsets) -> GroupState:
+    def _made(self, request: ResetOffsets, owner: str) -> GroupState:
         """Make a group as its first member would, but that nobody has named its topics yet."""
         desk, settings = self._desk, request.new_group
         assert settings is not None, "a group that is to be made has settings"
@@ -180,6 +182,7 @@ class Resets:
                 settings.handover,
                 is_target_stale=False,
                 claim_timeout_ms=settings.claim_timeout_ms,
+                owner=owner,
             )
         )
         group = desk.journal.state.groups[request.group_id]

@@ -69,7 +69,7 @@ class Operators:
     def handle(self, connection_id: int, correlation_id: int, request: OperatorRequest) -> None:
         """Answer a request of an operator."""
         desk = self._desk
-        refusal = self._why_refused(request)
+        refusal = self._why_refused(request, desk.connections[connection_id].owner)
         if refusal is not None:
             desk.respond(connection_id, correlation_id, ErrorResponse(*refusal))
             return
@@ -111,7 +111,7 @@ class Operators:
         """Take in an answer of Kafka that an operator waits for."""
         self._resets.handle_resolved(event)
 
-    def _why_refused(self, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
+    def _why_refused(self, request: OperatorRequest, owner: str) -> tuple[ErrorCode, str] | None:
         makes_group = isinstance(request, ResetOffsets) and request.new_group is not None
         if self._desk.group(request.group_id) is None and not makes_group:
             return ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {request.group_id[:250]!r}"
@@ -126,13 +126,13 @@ class Operators:
             why = f"{named} partitions are named and at most {MAX_NAMED} may be; ask for the rest in further requests"
             return ErrorCode.INVALID_REQUEST, why
         self._desk.meter.note(named)
-        return self._why_no_room(request)
+        return self._why_no_room(request, owner)
 
-    def _why_no_room(self, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
+    def _why_no_room(self, request: OperatorRequest, owner: str) -> tuple[ErrorCode, str] | None:
         """Say why there is no room for what a request would have the group remember."""
         group = self._desk.group(request.group_id)
         if isinstance(request, ResetOffsets):
-            return why_no_room_for_resets(self._desk, group, request)
+            return why_no_room_for_resets(self._desk, group, request, owner)
         if isinstance(request, DescribeControls):
             return None
         assert group is not None

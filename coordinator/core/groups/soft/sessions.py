@@ -11,6 +11,7 @@ import msgspec
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.shown import Shown
+from coordinator.core.security.addresses import address_of
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.messages import RegisterConsumer
 
@@ -36,6 +37,11 @@ class Connection:
     reads_since: int | None = None
     """The number of the rules by which its principal may read the group of that member; None where it was not asked."""
 
+    @property
+    def owner(self) -> str:
+        """The principal to which what comes of it is charged, or its address where nobody logs in."""
+        return owner_of("" if self.principal == ANONYMOUS else str(self.principal), self.host)
+
     def bind(self, group_id: str, member_id: str, session: "MemberSession") -> None:
         """Make it a member's connection."""
         self.group_id, self.member_id, self.session = group_id, member_id, session
@@ -44,6 +50,11 @@ class Connection:
     def unbind(self) -> None:
         """Make it nobody's connection."""
         self.group_id = self.member_id = self.session = self.reads_since = None
+
+
+def owner_of(principal: str, host: str) -> str:
+    """Return to whom something is charged: a principal, or an address where there is none."""
+    return principal or f"Address:{address_of(host)}"
 
 
 class Registration(msgspec.Struct, frozen=True):
@@ -86,6 +97,8 @@ class MemberSession(msgspec.Struct, gc=False):
     """Since when a partition has been wanted back whose owner is waited for beyond the stop's deadline."""
     untold: PartitionSet = NOTHING
     """Partitions that the member had when it registered and has not been told since: it is told them in turns."""
+    joined_ms: int | None = None
+    """When the member joined, None for before this node led the shard."""
     newcomer: Registration | None = None
     owned: Owned | None = None
     unpolled_ms: int | None = None

@@ -226,7 +226,7 @@ def test_many_connections_are_written_to_in_lots_with_the_rest_in_the_next_turn_
             peer.writer.transport.resume_reading()
             assert await peer.next_event() == PushReceived(Probe())
 
-    play(act, ServerSettings(max_connections=FLUSH_LOT + 2))
+    play(act, ServerSettings(max_connections=FLUSH_LOT + 2, kept_for_members_percent=0))
 
 
 def test_connection_that_is_closed_before_its_lot_comes_harms_nobody() -> None:
@@ -246,7 +246,7 @@ def test_connection_that_is_closed_before_its_lot_comes_harms_nobody() -> None:
         on.server.flush()
         assert await peers[-1].next_event() == PushReceived(Probe())
 
-    assert play(act, ServerSettings(max_connections=FLUSH_LOT + 3)).log.lines == []
+    assert play(act, ServerSettings(max_connections=FLUSH_LOT + 3, kept_for_members_percent=0)).log.lines == []
 
 
 @pytest.mark.parametrize(

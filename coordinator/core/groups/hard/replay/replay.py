@@ -130,6 +130,7 @@ def _group_settings(group: GroupState, record: GroupSettings) -> None:
     group.reset_policy = record.reset_policy
     group.handover = record.handover
     group.claim_timeout_ms = record.claim_timeout_ms
+    group.owner = record.owner or group.owner
     group.is_target_stale = record.is_target_stale
 
 

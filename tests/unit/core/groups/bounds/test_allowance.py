@@ -98,7 +98,7 @@ def test_advance_that_lets_go_leaves_metadata_out_that_has_no_room() -> None:
 @pytest.mark.parametrize(
     ("limits", "limit"),
     [
-        (Limits(group_max_bytes=1_000_000, principal_max_bytes=5_000), "principal anonymous take"),
+        (Limits(group_max_bytes=1_000_000, principal_max_bytes=5_000), "principal Address:10.0.0.1 take"),
         (Limits(group_max_bytes=1_000_000, node_max_bytes=5_000), "all groups of this node take"),
     ],
 )

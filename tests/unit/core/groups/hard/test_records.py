@@ -88,8 +88,8 @@ COMMITTED = CommittedPart("t", "id", 0, 5, None, "", 9, 3)
 
 GOLDEN: list[tuple[Record, str]] = [
     (
-        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000),
-        "019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388",
+        GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000, "User:a"),
+        "019901a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388a6" + b"User:a".hex(),
     ),
     (TopicSeen("g", "t", "id", 2, 4, True, "why"), "019802a167a174a269640204c3a3776879"),
     (RecoveryChanged("g", 6_000), "019334a167cd1770"),
@@ -193,6 +193,8 @@ def test_every_record_has_golden_bytes() -> None:
 def test_record_without_the_newest_fields_is_read() -> None:
     shorter = bytes.fromhex("019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3")
     assert decode_record(shorter) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True)
+    without_owner = bytes.fromhex("019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388")
+    assert decode_record(without_owner) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000)
 
 
 def test_targets_that_were_written_whole_are_read() -> None:

@@ -1,0 +1,155 @@
+"""Which connections a listener lets in: bounds in all, by address, of strangers, and on failures.
+
+A connection is half-open until its peer is known: until its hello, and its log-in where there is one. So many may be; a
+newcomer beyond them is let in, and the oldest of the address that has the most of them gives way. So a flood of silent
+connections pushes out its own, and whoever speaks at once gets through. The last places of all are kept for addresses
+from which members have come. An address from which too much has failed has to wait. Knows no sockets; time is an
+argument; an address of IPv6 stands for its network of 64 bits, which its owner has whole.
+"""
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from coordinator.core.security.addresses import address_of
+from coordinator.core.token_buckets import Rate, TokenBuckets
+
+T = TypeVar("T", bound=Hashable)
+
+MOST_ADDRESSES_OF_MEMBERS: Final = 10_000
+"""Addresses that are remembered for the members that came from them, those of the last ones."""
+REMEMBERED_MS: Final = 30 * 60_000
+"""The time for which places are kept for an address after its last connection is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionLimits:
+    """The bounds of one listener, in connections."""
+
+    connections: int
+    connections_of_address: int
+    half_open: int
+    kept: int
+    """Of all connections those for addresses of members alone."""
+    failures: Rate
+    """The failures that one address may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a newcomer is not let in, and the setting that says so."""
+
+    setting: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted(Generic[T]):
+    """A newcomer is let in; a half-open connection may have to give way to it."""
+
+    gives_way: T | None = None
+
+
+class Admission(Generic[T]):
+    """The connections of one listener, each named by whatever its owner names it by."""
+
+    def __init__(self, limits: AdmissionLimits) -> None:
+        self.limits = limits
+        self.count = 0
+        self.half_open_count = 0
+        self._by_address: Counter[str] = Counter()
+        self._half_open: dict[str, dict[T, None]] = {}
+        self._of_members: dict[str, int] = {}
+        self._failures = TokenBuckets(limits.failures)
+
+    @property
+    def most_of_an_address(self) -> int:
+        """The connections of the address that has the most."""
+        return max(self._by_address.values(), default=0)
+
+    @property
+    def failing_addresses(self) -> int:
+        """Addresses from which something has failed lately."""
+        return len(self._failures)
+
+    def admit(self, newcomer: T, host: str, now_ms: int) -> Admitted[T] | Refusal:
+        """Let a newcomer in, half-open, or say why not."""
+        limits, address = self.limits, address_of(host)
+        wait_ms = self._failures.wait_ms(address, now_ms)
+        if wait_ms:
+            why = f"too much has failed that came from {host} lately, and nobody is let in from there for {wait_ms} ms"
+            return Refusal("server.failures_burst", why)
+        if self._by_address[address] >= limits.connections_of_address:
+            why = f"{host} has {limits.connections_of_address} connections, and one address may have no more"
+            return Refusal("server.connections_per_address", why)
+        if self.count >= limits.connections:
+            why = f"{self.count} connections are open and no more are allowed"
+            return Refusal("server.max_connections", why)
+        if self.count >= limits.connections - limits.kept and not self._has_members(address, now_ms):
+            why = (
+                f"{self.count} connections are open, and the last {limits.kept} places are kept for addresses from "
+                f"which members have come, which {host} is not"
+            )
+            return Refusal("server.kept_for_members_percent", why)
+        gives_way = self._oldest_of_the_most() if self.half_open_count >= limits.half_open else None
+        self.count += 1
+        self._by_address[address] += 1
+        self._half_open.setdefault(address, {})[newcomer] = None
+        self.half_open_count += 1
+        return Admitted(gives_way)
+
+    def known(self, connection: T, host: str) -> None:
+        """Take note that it is known who a connection is; it is not half-open any more."""
+        self._not_half_open(connection, address_of(host))
+
+    def member_came(self, host: str, now_ms: int) -> None:
+        """Take note that a member has registered from an address."""
+        self._remember(address_of(host), now_ms)
+
+    def failed(self, host: str, now_ms: int) -> None:
+        """Take note that something has failed which came from an address: a log-in, a hello, a frame."""
+        self._failures.take(address_of(host), now_ms)
+
+    def gone(self, connection: T, host: str, now_ms: int) -> None:
+        """Take note that a connection that was let in is gone."""
+        address = address_of(host)
+        self._not_half_open(connection, address)
+        self.count -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+        if address in self._of_members:
+            self._remember(address, now_ms)
+
+    def _not_half_open(self, connection: T, address: str) -> None:
+        of_address = self._half_open.get(address)
+        if of_address is None or connection not in of_address:
+            return
+        del of_address[connection]
+        self.half_open_count -= 1
+        if not of_address:
+            del self._half_open[address]
+
+    def _oldest_of_the_most(self) -> T | None:
+        most = max(self._half_open, key=lambda address: len(self._half_open[address]), default=None)
+        if most is None:
+            return None
+        oldest = next(iter(self._half_open[most]))
+        self._not_half_open(oldest, most)
+        return oldest
+
+    def _remember(self, address: str, now_ms: int) -> None:
+        self._of_members.pop(address, None)
+        self._of_members[address] = now_ms
+        if len(self._of_members) > MOST_ADDRESSES_OF_MEMBERS:
+            del self._of_members[next(iter(self._of_members))]
+
+    def _has_members(self, address: str, now_ms: int) -> bool:
+        since_ms = self._of_members.get(address)
+        if since_ms is None:
+            return False
+        if self._by_address[address] or now_ms - since_ms < REMEMBERED_MS:
+            return True
+        del self._of_members[address]
+        return False

@@ -1,0 +1,226 @@
+"""The limits of the members' port: who is let in, who has to go, and that a good client is served beside them."""
+
+import asyncio
+import contextlib
+
+import pytest
+
+from coordinator.config import ServerSettings
+from coordinator.protocol.errors import LocalProtocolError
+from coordinator.protocol.messages import (
+    ListGroups,
+    ListGroupsResponse,
+    Ping,
+    PingResponse,
+    RegisterConsumer,
+    RegisterConsumerResponse,
+    Request,
+)
+from coordinator.protocol.parts import GroupSummary, Subscription
+from coordinator.protocol.session import REQUEST_BYTES, HelloReceived
+from tests.helpers.loopback import Peer, until
+from tests.unit.runtime.server.test_server import Scene, play
+
+pytestmark = pytest.mark.usefixtures("each_event_loop")
+
+BIG = ListGroupsResponse(tuple(GroupSummary("g" * 250, "Stable", n, 1) for n in range(20_000)))
+"""Some five megabytes: more than the kernel keeps for a peer that does not read."""
+
+
+def registration(group_id: str = "g") -> RegisterConsumer:
+    return RegisterConsumer(
+        group_id,
+        "m",
+        "i",
+        Subscription(("t",)),
+        client_id="c",
+        pid=1,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=60_000,
+    )
+
+
+def answering(on: Scene) -> None:
+    """Have the server answer as a node would."""
+
+    def answer(connection: int, correlation: int, request: Request) -> None:
+        answers = {Ping: PingResponse(), ListGroups: BIG, RegisterConsumer: RegisterConsumerResponse(member_id="m")}
+        on.server.send_response(connection, correlation, answers[type(request)])  # type: ignore[arg-type]
+
+    on.listener.on_request = answer
+
+
+async def greeted(on: Scene) -> Peer:
+    peer = await on.connect()
+    assert isinstance(await peer.next_event(), HelloReceived)
+    return peer
+
+
+async def is_refused(on: Scene) -> bool:
+    """Connect; return whether the server closes the connection without a word."""
+    peer = await on.connect(hello=False)
+    try:
+        return await asyncio.wait_for(peer.reader.read(1), 10) == b""
+    except ConnectionResetError:
+        return True
+    finally:
+        await peer.close()
+
+
+def test_who_says_hello_and_nothing_more_keeps_no_place_for_ever() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        silent, asks = await greeted(on), await greeted(on)
+        assert await asks.ask(Ping(1)) == PingResponse()
+        on.pass_ms(29_999)
+        assert on.server.connections == 2
+        on.pass_ms(1)
+        await silent.read_to_end()
+        await until(lambda: on.server.connections == 1)
+        assert await asks.ask(Ping(1)) == PingResponse()
+        assert on.server.reached["server.first_request_timeout_ms"] == 1
+
+    assert [line["why"] for line in play(act).log.of("idle-peer")] == ["no request came within 30000 ms"]
+
+
+def test_one_address_may_have_so_many_connections() -> None:
+    async def act(on: Scene) -> None:
+        first, _ = await greeted(on), await greeted(on)
+        assert await is_refused(on)
+        assert on.server.reached["server.connections_per_address"] == 1
+        await first.close()
+        await until(lambda: on.server.connections == 1)
+        await greeted(on)
+
+    log = play(act, ServerSettings(connections_per_address=2)).log
+    assert [line["host"] for line in log.of("too-many-connections")] == ["127.0.0.1"]
+
+
+def test_silent_connections_give_way_to_one_that_speaks() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        silent = [await on.connect(hello=False) for _ in range(3)]
+        await until(lambda: on.server.connections == 3)
+        good = await greeted(on)
+        assert await good.ask(Ping(1)) == PingResponse()
+        await silent[0].read_to_end()
+        await until(lambda: on.server.connections == 3)
+        assert on.server.admission.half_open_count == 2
+        assert on.server.reached["server.half_open_max"] == 1
+
+    assert len(play(act, ServerSettings(half_open_max=3)).log.of("gave-way")) == 1
+
+
+def test_some_places_are_kept_for_addresses_from_which_members_came() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        first = await greeted(on)
+        assert await is_refused(on)
+        assert getattr(await first.ask(registration()), "member_id", "") == "m"
+        await greeted(on)
+        assert await is_refused(on), "no place is left at all"
+        assert on.server.reached["server.kept_for_members_percent"] == 1
+        assert on.server.reached["server.max_connections"] == 1
+
+    play(act, ServerSettings(max_connections=2, kept_for_members_percent=50))
+
+
+def test_an_address_that_breaks_the_protocol_again_and_again_has_to_wait() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        for _ in range(3):
+            bad = await on.connect(hello=False)
+            bad.writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            await bad.read_to_end()
+            await until(lambda: on.server.connections == 0)
+        assert await is_refused(on)
+        on.pass_ms(1_000)
+        assert await (await greeted(on)).ask(Ping(1)) == PingResponse()
+        assert on.server.reached["server.failures_burst"] == 1
+
+    play(act, ServerSettings(failures_burst=3, failures_per_s=1))
+
+
+def test_who_reads_nothing_is_closed_after_a_while_and_who_reads_slowly_is_not() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        deaf, slow = await greeted(on), await greeted(on)
+        for peer in (deaf, slow):
+            peer.writer.transport.pause_reading()
+            for _ in range(3):
+                peer.writer.write(peer.session.send_request(ListGroups())[1])
+        await until(lambda: len(on.server._unread) == 2)
+        on.pass_ms(1)
+        for _ in range(3):
+            on.pass_ms(14_000)
+            before = on.server.unread_bytes
+            got = 0
+            slow.writer.transport.resume_reading()
+            while got < 1 << 20 and on.server.unread_bytes >= before - (1 << 20):
+                got += len(await slow.reader.read(1 << 16))
+            slow.writer.transport.pause_reading()
+        await until(lambda: on.listener.closed_whys() != [])
+        (why,) = on.listener.closed_whys()
+        assert "it took none within 30000 ms" in str(why)
+        assert [number for kind, number, _ in on.listener.told if kind == "closed"] == [1]
+
+    play(act)
+
+
+def test_a_peer_that_does_not_read_is_not_heard_until_it_does() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        peer = await greeted(on)
+        peer.writer.transport.pause_reading()
+        peer.writer.write(b"".join(peer.session.send_request(ListGroups())[1] for _ in range(2)))
+        await until(lambda: len(on.server._unread) == 1)
+        asked = len(on.listener.told)
+        last, data = peer.session.send_request(Ping(1))
+        peer.writer.write(data)
+        other = await greeted(on)
+        assert await other.ask(Ping(2)) == PingResponse()
+        assert [request for kind, number, request in on.listener.told[asked:] if (kind, number) == ("request", 1)] == []
+        peer.writer.transport.resume_reading()
+        answers = [await peer.next_event() for _ in range(3)]
+        assert getattr(answers[2], "correlation_id", None) == last
+
+    play(act)
+
+
+def test_reading_stops_while_requests_that_wait_for_answers_are_too_many_bytes() -> None:
+    async def act(on: Scene) -> None:
+        waiting: list[int] = []
+        on.listener.on_request = lambda _, correlation, __: waiting.append(correlation)
+        small, large = await greeted(on), await greeted(on)
+        for _ in range(20):
+            large.writer.write(large.session.send_request(registration("g" * 200_000))[1])
+        await until(lambda: len(on.server.held) > 0)
+        assert on.server.in_flight.bytes < (1 << 20) + 300_000
+        small.writer.write(small.session.send_request(Ping(1))[1])
+        while len(waiting) < 20 or on.server.in_flight.bytes:
+            for correlation_id in waiting:
+                with contextlib.suppress(LocalProtocolError):  # it is answered, or the small one's
+                    on.server.send_response(2, correlation_id, RegisterConsumerResponse())
+            on.pass_ms(100)
+            await asyncio.sleep(0)
+            if ("request", 1, Ping(1)) in on.listener.told:
+                with contextlib.suppress(LocalProtocolError):
+                    on.server.send_response(1, 1, PingResponse())
+        assert ("request", 1, Ping(1)) in on.listener.told
+        assert len(on.server.held) == 0
+
+    assert play(act, ServerSettings(requests_total_bytes=1 << 20)).log.of("requests-held") != []
+
+
+def test_what_a_connection_owed_is_forgotten_with_it() -> None:
+    async def act(on: Scene) -> None:
+        peers = [await greeted(on) for _ in range(2)]
+        for peer in peers:
+            peer.writer.write(peer.session.send_request(Ping(1))[1])
+        await until(lambda: on.server.in_flight.bytes > 2 * REQUEST_BYTES)
+        peers[0].writer.transport.abort()
+        peers[1].writer.write(b"\xff\xff\xff\xff")
+        await until(lambda: on.server.connections == 0)
+        assert on.server.in_flight.bytes == 0
+
+    play(act)
