@@ -42,7 +42,7 @@ class Catalog:
         self.listings = 0
         """How often these names have changed."""
         self.ends_read_ms = 0
-        """When all ends were read last."""
+        """The time at which all ends were read last."""
         self._absences: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
         self._brokers: Mapping[int, tuple[str, int]] = {}

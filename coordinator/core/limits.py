@@ -62,7 +62,7 @@ class Limits:
     principal_max_groups: int = 10_000
     """Groups of one principal, or of one address where nobody logs in."""
     short_stay_ms: int = 60_000
-    """A member that is gone within this time of joining was a short stay; see `bounds.node_wide`."""
+    """A member that is gone within this time of joining was a short stay; see `node_wide`."""
     short_stays_burst: int = 1_000
     """Short stays that one principal may have at once."""
     short_stays_per_s: int = 10

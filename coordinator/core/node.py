@@ -39,7 +39,6 @@ from coordinator.core.events import (
     TopicsRead,
 )
 from coordinator.core.groups.assignment.assignors import ASSIGNORS, Assignor
-from coordinator.core.groups.bounds.node_wide import NodeWide
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal, MarkingJournal
@@ -52,6 +51,7 @@ from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
 from coordinator.core.meter import Meter
+from coordinator.core.node_wide import NodeWide
 from coordinator.core.request_shape import where_of
 from coordinator.core.requests.finding import Neighbours
 from coordinator.core.requests.guarding import GuardedRouter

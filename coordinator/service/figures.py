@@ -6,8 +6,8 @@ A limit is named by its setting. What is used of it is there for limits of amoun
 from collections import Counter
 from collections.abc import Mapping
 
-from coordinator.core.groups.bounds.node_wide import LIMITS_OF_GROUPS
 from coordinator.core.node import Node
+from coordinator.core.node_wide import LIMITS_OF_GROUPS
 from coordinator.runtime.disk.log_disk import LogDisk
 from coordinator.runtime.server.port import Server
 

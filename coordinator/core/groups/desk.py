@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
 from coordinator.core.events import TopicsRead
-from coordinator.core.groups.bounds.node_wide import NodeWide
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.state import GroupState
@@ -28,6 +27,7 @@ from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.meter import Meter
+from coordinator.core.node_wide import NodeWide
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.timers import Timers
 from coordinator.protocol.messages import Push, Response

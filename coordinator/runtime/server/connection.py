@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import socket
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from coordinator.core.security.principal import ANONYMOUS, Principal, principal_of_subject
@@ -17,14 +18,18 @@ from coordinator.protocol.session import (
     RequestReceived,
     Role,
     Session,
+    SessionEvent,
     UnknownRequestReceived,
 )
 from coordinator.runtime.security.tls_end import Shown
 from coordinator.runtime.server.gate import Gate
+from coordinator.runtime.server.turns import TURN_NS
 
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
 
+_FIRST_FRAMES = 2
+"""Frames of a member that come before all else, and those between two looks how long they took."""
 _FAILURES = frozenset({"stranger", "broken-peer"})
 """The kinds of lines that count against the peer's address."""
 
@@ -34,12 +39,14 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_ends",
+        "_events",
         "_gate",
         "_has_asked",
         "_held",
         "_is_at_gate",
         "_is_dropped",
         "_is_unread",
+        "_is_waiting",
         "_queued",
         "_server",
         "_transport",
@@ -48,6 +55,7 @@ class Connection(asyncio.Protocol):
         "gone",
         "host",
         "id",
+        "is_member",
         "principal",
         "session",
     )
@@ -69,6 +77,11 @@ class Connection(asyncio.Protocol):
         self._has_asked = False
         self._is_dropped = False
         self._is_unread = False
+        self._is_waiting = False
+        self._events: Iterator[SessionEvent] | None = None
+        """The rest of what was said, while it waits for a turn."""
+        self.is_member = False
+        """A member has registered on it; the server takes note of that."""
         self._written_bytes = 0
 
     # ---- asyncio ----------------------------------------------------------------------------------------------------
@@ -112,46 +125,99 @@ class Connection(asyncio.Protocol):
         self._server.await_close(self)
 
     def data_received(self, data: bytes) -> None:
-        """Hand what the peer said to the server's listener, then write what came of it; or keep it while it is held."""
-        if self._is_at_gate:
-            data = self._heard_at_gate(data)
-            if not data:
-                return
+        """Hand what the peer said to the server's listener, then write what came of it; or keep it for later."""
         server = self._server
-        session = self.session
-        if server.held.is_any and server.held.holds(self, len(data) + session.buffered_bytes):
+        if self._events is not None or self._is_waiting:
+            self._held += data
+            return
+        if server.held.is_any and server.held.holds(self, len(data) + self.session.buffered_bytes):
             server.frame_finished(self)
             server.asked(self)
             self._held += data
             self.stop_reading()
             return
-        frames = 0
+        if self.is_member:
+            self._take(self.session.receive_bytes(data), _FIRST_FRAMES)
+            return
+        if server.turns.is_over:
+            self._held += data
+            self._wait()
+            return
+        begun_ns = server.turns.now_ns()
+        self._hear(data)
+        server.turns.spend(begun_ns)
+
+    def _hear(self, data: bytes) -> None:
+        """Hear what was said: at the gate, or as somebody who is let in."""
+        if self._is_at_gate:
+            data = self._heard_at_gate(data)
+        if data:
+            self._take(self.session.receive_bytes(data))
+
+    def take_turn(self) -> None:
+        """Handle more of what the peer has said, as much as a turn is for, and hear on once that is all."""
+        self._is_waiting = False
+        events, self._events = self._events, None
+        if events is None:
+            held, self._held = self._held, b""
+            self._hear(held)
+        else:
+            self._take(events)
+        if self._events is None and self._held:
+            self._wait()
+        if not self._is_waiting and not self._is_unread:
+            self._read_on()
+
+    def _wait(self) -> None:
+        """Be left unread until a turn of the loop has time for it."""
+        self._is_waiting = True
+        self._server.frame_finished(self)
+        self.stop_reading()
+        self._server.turns.wait(self)
+
+    def _take(self, events: Iterator[SessionEvent], most_frames: int = 0) -> None:
+        """Handle what was said, at most for a turn, or so many frames of it; the rest waits."""
+        server, session = self._server, self.session
+        until_ns = frames = 0
         try:
-            for event in session.receive_bytes(data):
+            for event in events:
                 frames += 1
                 if not self._has_asked and type(event) is not HelloReceived:
                     self._has_asked = True
                     server.asked(self)
                 if type(event) is RequestReceived:
                     server.listener.request_received(self.id, event.correlation_id, event.request)
+                else:
+                    self._take_other(event)
+                if frames % _FIRST_FRAMES or not session.is_inside_frame or session.is_closed:
                     continue
-                match event:
-                    case UnknownRequestReceived(correlation_id, number, answer):
-                        server.log.warning("unknown-request", why=answer.message, host=self.host, number=number)
-                        self.queue(session.send_response(correlation_id, answer))
-                    case HelloReceived():
-                        server.opened(self)
-                    case _:
-                        raise AssertionError(f"a coordinator's session said {event!r}")
+                now_ns = server.turns.now_ns()
+                until_ns = until_ns or now_ns + TURN_NS
+                if frames == most_frames or now_ns >= until_ns:
+                    self._events = events
+                    break
         except RemoteProtocolError as error:
             self._refuse(str(error))
-        if session.is_inside_frame and not session.is_closed:
+        if self._events is not None:
+            self._wait()
+        elif session.is_inside_frame and not session.is_closed:
             server.await_frame(self, is_same_frame=frames == 0)
         else:
             server.frame_finished(self)
         if server.in_flight.bytes > server.requests.least_bytes:
             server.bound_requests()
         server.flush()
+
+    def _take_other(self, event: SessionEvent) -> None:
+        """Handle what is no request that is known."""
+        match event:
+            case UnknownRequestReceived(correlation_id, number, answer):
+                self._server.log.warning("unknown-request", why=answer.message, host=self.host, number=number)
+                self.queue(self.session.send_response(correlation_id, answer))
+            case HelloReceived():
+                self._server.opened(self)
+            case _:
+                raise AssertionError(f"a coordinator's session said {event!r}")
 
     def eof_received(self) -> None:
         """Expect that the peer takes its last bytes in time; asyncio closes the connection once it has."""
@@ -167,7 +233,7 @@ class Connection(asyncio.Protocol):
         """Take note that it has, and hear on."""
         self._is_unread = False
         self._server.note_unread(self, is_unread=False)
-        if not self._server.held.has(self):
+        if not self._is_waiting and not self._server.held.has(self):
             self._read_on()
 
     def take_held(self) -> None:
@@ -178,7 +244,7 @@ class Connection(asyncio.Protocol):
         if not self._is_unread:
             self._read_on()
         if held:
-            self.data_received(held)
+            self.data_received(held)  # which may have it wait for a turn, unread
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell that the connection is gone, with the first reason that was known."""
@@ -189,6 +255,7 @@ class Connection(asyncio.Protocol):
         self._queued.clear()
         if self._ends is not None:
             self._ends.cancel()
+        self._events = None
         self.gone.set()
         self._server.forget(self, self._why)
 
@@ -292,7 +359,7 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _read_on(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._transport is not None and not self._transport.is_closing() and not self._server.is_stopping:
             with contextlib.suppress(RuntimeError):
                 self._transport.resume_reading()
 

@@ -32,6 +32,7 @@ from coordinator.runtime.security.tls_end import TlsEnd
 from coordinator.runtime.server.connection import Connection
 from coordinator.runtime.server.held_input import HeldInput, largest
 from coordinator.runtime.server.input_bound import InputBound
+from coordinator.runtime.server.turns import Turns
 from coordinator.runtime.server.unread import Unread
 
 _ACCEPTED_AT_ONCE = 32
@@ -109,6 +110,8 @@ class Server:
         self._unread: Unread[Connection] = Unread(settings.read_timeout_ms)
         self._more_unread_bytes = 0
         self.held: HeldInput[Connection] = HeldInput()
+        self.is_stopping = False
+        self.turns: Turns[Connection] = Turns(lambda: self.held.is_any or self.is_stopping)
         self._said_full: set[str] = set()
 
     @property
@@ -165,6 +168,7 @@ class Server:
         if connection is not None and not connection.session.is_closed:
             connection.queue(connection.session.send_response(correlation_id, response))
             if type(response) is RegisterConsumerResponse and response.error is ErrorCode.NONE:
+                connection.is_member = True
                 self.admission.member_came(connection.host, self.clock.monotonic_ms())
 
     def send_push(self, connection_id: int, push: Push) -> None:
@@ -209,6 +213,7 @@ class Server:
         for connection in self._unread.overdue(now_ms):
             connection.read_overdue()
         self._bound_output()
+        self.turns.go_on()
         if self.requests.is_holding:
             self.bound_requests()
         for connection, total in largest(self._frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
@@ -267,6 +272,7 @@ class Server:
 
     def stop_accepting(self) -> None:
         """Close the listening sockets and read no more from those that are connected."""
+        self.is_stopping = True
         self.held.stop()
         if self._server is not None:
             self._server.close()
@@ -333,6 +339,7 @@ class Server:
             self.admission.gone(connection, connection.host, self.clock.monotonic_ms())
         self._unread.discard(connection)
         self.held.forget(connection)
+        self.turns.forget(connection)
         for due in (self._hello_due, self._first_due, self._frame_due, self._close_due):
             due.pop(connection, None)
         if self._open.pop(connection.id, None) is not None:

@@ -14,7 +14,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.bounds.node_wide import GROUPS_OF_PRINCIPAL
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.account import (
     ANONYMOUS,
@@ -31,6 +30,7 @@ from coordinator.core.groups.hard.records import CommittedPart, MemberFacts
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.hard.tables.committed_table import OFFSET_BYTES, bytes_of_metadata
 from coordinator.core.groups.soft.sessions import Connection
+from coordinator.core.node_wide import GROUPS_OF_PRINCIPAL
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages.operators import ResetOffsets
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.bounds.node_wide import AHEAD_OF_END
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.soft.sessions import Connection
+from coordinator.core.node_wide import AHEAD_OF_END
 from coordinator.protocol.columns import in_columns, one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, PartitionResult, TopicClaims, TopicOffsets

@@ -57,7 +57,7 @@ class Usage:
 
     @property
     def most_bytes(self) -> int:
-        """What the groups of the principal take whose groups take the most."""
+        """The bytes of the groups of the principal whose groups take the most."""
         counts: Counter[str] = Counter()
         for state in self.states:
             counts.update(state().bytes_of)
@@ -65,7 +65,7 @@ class Usage:
 
     @property
     def bytes(self) -> int:
-        """What all groups take."""
+        """The bytes of all groups."""
         return self.of(ANONYMOUS)[1]
 
     def of(self, principal: str) -> tuple[int, int]:

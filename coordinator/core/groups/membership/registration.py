@@ -19,7 +19,6 @@ from coordinator.core.groups.bounds.allowance import (
     why_no_room,
 )
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
-from coordinator.core.groups.bounds.node_wide import SHORT_STAYS
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import (
     ClaimsClosed,
@@ -48,6 +47,7 @@ from coordinator.core.groups.reconciliation.reconciler import Reconciler
 from coordinator.core.groups.soft.sessions import Connection, MemberSession, Registration
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
+from coordinator.core.node_wide import SHORT_STAYS
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumer, RegisterConsumerResponse
 from coordinator.protocol.parts import ClaimStatuses

@@ -98,7 +98,7 @@ class MemberSession(msgspec.Struct, gc=False):
     untold: PartitionSet = NOTHING
     """Partitions that the member had when it registered and has not been told since: it is told them in turns."""
     joined_ms: int | None = None
-    """When the member joined, None for before this node led the shard."""
+    """The time at which the member joined, None for before this node led the shard."""
     newcomer: Registration | None = None
     owned: Owned | None = None
     unpolled_ms: int | None = None

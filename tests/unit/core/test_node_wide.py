@@ -2,8 +2,8 @@
 
 from coordinator.core.effects import Notice
 from coordinator.core.events import EndOffsetsRead
-from coordinator.core.groups.bounds.node_wide import AHEAD_OF_END, GROUPS_OF_PRINCIPAL, SHORT_STAYS
 from coordinator.core.limits import Limits
+from coordinator.core.node_wide import AHEAD_OF_END, GROUPS_OF_PRINCIPAL, SHORT_STAYS
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
