@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
 
 _FIRST_FRAMES = 2
-"""Frames of a member that come before all else, and those between two looks how long they took."""
+"""Frames of a connection that are handled at once, and those between two looks how long they took."""
 _FAILURES = frozenset({"stranger", "broken-peer"})
 """The kinds of lines that count against the peer's address."""
 
@@ -152,17 +152,17 @@ class Connection(asyncio.Protocol):
         if self._is_at_gate:
             data = self._heard_at_gate(data)
         if data:
-            self._take(self.session.receive_bytes(data))
+            self._take(self.session.receive_bytes(data), _FIRST_FRAMES)
 
     def take_turn(self) -> None:
         """Handle more of what the peer has said, as much as a turn is for, and hear on once that is all."""
         self._is_waiting = False
         events, self._events = self._events, None
-        if events is None:
+        if events is not None:
+            self._take(events)
+        else:
             held, self._held = self._held, b""
             self._hear(held)
-        else:
-            self._take(events)
         if self._events is None and self._held:
             self._wait()
         if not self._is_waiting and not self._is_unread:
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._is_waiting = True
         self._server.frame_finished(self)
         self.stop_reading()
-        self._server.turns.wait(self)
+        self._server.turns.wait(self, says_much=self._events is not None)
 
     def _take(self, events: Iterator[SessionEvent], most_frames: int = 0) -> None:
         """Handle what was said, at most for a turn, or so many frames of it; the rest waits."""

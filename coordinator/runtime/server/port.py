@@ -213,9 +213,9 @@ class Server:
         for connection in self._unread.overdue(now_ms):
             connection.read_overdue()
         self._bound_output()
-        self.turns.go_on()
         if self.requests.is_holding:
             self.bound_requests()
+        self.turns.go_on()
         for connection, total in largest(self._frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
             connection.begun_overdue(total)
 

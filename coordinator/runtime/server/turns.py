@@ -2,7 +2,9 @@
 
 A member waits for its answers within milliseconds, whoever else talks to the node. So what connections say that are no
 members' is handled as long as a turn has time for it, and the rest waits, unread, for the next turns, one connection
-after the other. So does what a member says beyond its own share of a turn. Knows nothing of what is said.
+after the other. What a connection says beyond its first frames waits longer: after each turn of that the loop pauses for
+as long, so that whatever else the process does comes to it too, such as the threads that write the log. Knows nothing
+of what is said.
 """
 
 import asyncio
@@ -12,6 +14,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 TURN_NS: Final = 1_000_000
 """The time of a turn, and the share of one connection in it."""
+PAUSE_S: Final = 0.001
+"""The pause after a turn of those who say much at once."""
 
 
 class Talker(Protocol):
@@ -33,10 +37,12 @@ class Turns(Generic[TalkerT]):
         self._spent_ns = 0
         self._waiting: dict[TalkerT, None] = {}
         self._is_due = False
+        self._saying_much: dict[TalkerT, None] = {}
+        self._is_pause = False
 
     def __len__(self) -> int:
         """Return how many wait."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._saying_much)
 
     @property
     def is_over(self) -> bool:
@@ -48,18 +54,24 @@ class Turns(Generic[TalkerT]):
         self._spent_ns += self.now_ns() - begun_ns
         self._have_next()
 
-    def wait(self, talker: TalkerT) -> None:
-        """Have a connection wait for its turn."""
-        self._waiting[talker] = None
+    def wait(self, talker: TalkerT, *, says_much: bool) -> None:
+        """Have a connection wait for its turn, which comes later for one that says much at once."""
+        if says_much:
+            self._saying_much[talker] = None
+            if self._is_pause:
+                return
+        else:
+            self._waiting[talker] = None
         self._have_next()
 
     def forget(self, talker: TalkerT) -> None:
         """Drop a connection that is gone."""
         self._waiting.pop(talker, None)
+        self._saying_much.pop(talker, None)
 
     def go_on(self) -> None:
         """Give turns again after they were off."""
-        if self._waiting:
+        if len(self):
             self._have_next()
 
     def _have_next(self) -> None:
@@ -72,11 +84,23 @@ class Turns(Generic[TalkerT]):
         self._spent_ns = 0
         if self._are_off():
             return
-        began_ns = self.now_ns()
-        while self._waiting and self.now_ns() - began_ns < TURN_NS:
-            talker = next(iter(self._waiting))
-            del self._waiting[talker]
-            talker.take_turn()
+        self._give_turns(self._waiting)
         if self._waiting:
             self._spent_ns = TURN_NS
             self._have_next()
+        if self._saying_much and not self._is_pause:
+            self._give_turns(self._saying_much)
+            self._is_pause = True
+            asyncio.get_running_loop().call_later(PAUSE_S, self._end_pause)
+
+    def _end_pause(self) -> None:
+        self._is_pause = False
+        if self._saying_much:
+            self._have_next()
+
+    def _give_turns(self, talkers: dict[TalkerT, None]) -> None:
+        began_ns = self.now_ns()
+        while talkers and self.now_ns() - began_ns < TURN_NS:
+            talker = next(iter(talkers))
+            del talkers[talker]
+            talker.take_turn()

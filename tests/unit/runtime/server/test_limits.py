@@ -194,7 +194,7 @@ def test_reading_stops_while_requests_that_wait_for_answers_are_too_many_bytes()
         small, large = await greeted(on), await greeted(on)
         for _ in range(20):
             large.writer.write(large.session.send_request(registration("g" * 200_000))[1])
-        await until(lambda: len(on.server.held) > 0)
+        await until(lambda: on.server.requests.is_holding and len(on.server.turns) + len(on.server.held) > 0)
         assert on.server.in_flight.bytes < (1 << 20) + 300_000
         small.writer.write(small.session.send_request(Ping(1))[1])
         while len(waiting) < 20 or on.server.in_flight.bytes:
@@ -210,6 +210,48 @@ def test_reading_stops_while_requests_that_wait_for_answers_are_too_many_bytes()
         assert len(on.server.held) == 0
 
     assert play(act, ServerSettings(requests_total_bytes=1 << 20)).log.of("requests-held") != []
+
+
+def test_a_member_is_answered_between_the_frames_of_those_who_say_much_at_once() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        order: list[int] = []
+        answer = on.listener.on_request
+
+        def take_long(connection: int, correlation: int, request: Request) -> None:
+            if connection == 1 and isinstance(request, Ping):
+                until_s = asyncio.get_running_loop().time() + 0.002
+                while asyncio.get_running_loop().time() <= until_s:
+                    pass
+            order.append(connection)
+            answer(connection, correlation, request)
+
+        on.listener.on_request = take_long
+        greedy, member = await greeted(on), await greeted(on)
+        await member.ask(registration())
+        greedy.writer.write(b"".join(greedy.session.send_request(Ping(1))[1] for _ in range(50)))
+        await until(lambda: len(on.server.turns) == 1)
+        for _ in range(3):
+            assert await member.ask(Ping(1)) == PingResponse()
+        assert order.count(1) < 50, "the member had to wait until all was handled"
+        assert len([await greedy.next_event() for _ in range(50)]) == 50
+        assert len(on.server.turns) == 0
+
+    play(act)
+
+
+def test_what_waits_for_a_turn_goes_with_its_connection() -> None:
+    async def act(on: Scene) -> None:
+        answering(on)
+        greedy = await greeted(on)
+        greedy.writer.write(b"".join(greedy.session.send_request(Ping(1))[1] for _ in range(64)))
+        on.server.hold_input(0)
+        greedy.writer.transport.abort()
+        on.server.release_input()
+        await until(lambda: on.server.connections == 0)
+        assert (len(on.server.turns), on.server.in_flight.bytes) == (0, 0)
+
+    play(act)
 
 
 def test_what_a_connection_owed_is_forgotten_with_it() -> None:
