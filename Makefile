@@ -33,6 +33,7 @@ help:
 	@echo 'make bench-memory    what a worker needs for records of 1 MB, and for 10,000 partitions in one task (3 minutes)'
 	@echo 'make fuzz-decoder    mutated batches against the decoder built with sanitizers (2 minutes; needs gcc)'
 	@echo 'make fuzz-node FRAMES=300000   wild requests of every verb to a real node with a real Kafka (5 minutes)'
+	@echo 'make hostile FRAMES=1000000 SCALE=1   attacks on a real node, a good client beside it (6 minutes; SCALE=0.05 to try)'
 	@echo 'make audit           known vulnerabilities, bandit, a bill of materials (ADVISORIES=DIR where osv.dev is not reached)'
 	@echo 'make fuzz MINUTES=10    inputs of the network, the disk and of people, guided by coverage (TARGETS="rules tls" for some)'
 	@echo 'make acl-matrix      every verb by every kind of principal on every kind of resource, against a table (a second)'
@@ -158,6 +159,10 @@ FRAMES = 300000
 fuzz-node: setup
 	@.venv/bin/python -m tests.fuzz_node --frames $(FRAMES) --seed $(SEED)
 
+.PHONY: hostile
+hostile: FRAMES = 0
+hostile: setup
+	@.venv/bin/python -m tests.hostile --frames $(FRAMES) --scale $(SCALE) --seed $(SEED)
 .PHONY: audit fuzz
 ADVISORIES =
 ADVISORY_DAYS = 30

@@ -28,7 +28,7 @@ class ServerSettings(Section):
         le=90,
     )
     half_open_max: int = setting(
-        1_000,
+        5_000,
         "connections",
         "Connections whose peer is not known yet; past this the oldest of the address that has most of them is closed.",
         ge=1,

@@ -15,8 +15,9 @@ from coordinator.protocol.session import Role, Session
 from tests.hostile.stranger import source
 
 KINDS = ("idle", "half-open", "trickler")
-_AT_ONCE = 200
-"""Connections that are begun in one go."""
+_AT_ONCE = 100
+"""Connections that are begun in one go, with a pause after it: a crowd is no flood."""
+_PAUSE_S = 0.2
 _TRICKLE_S = 1.0
 
 
@@ -47,6 +48,7 @@ class Crowd:
         self._hello, self._question = hello_and_question()
         self._selector = selectors.DefaultSelector()
         self._tricklers: dict[_One, None] = {}
+        self._next_s = 0.0
         self.live = 0
         self.closed: Counter[str] = Counter()
 
@@ -57,8 +59,10 @@ class Crowd:
 
     def turn(self) -> None:
         """Begin some connections, say a byte on some, and take note of those that were closed."""
-        for _ in range(min(_AT_ONCE, len(self._wanted))):
-            self._begin(*self._wanted.pop())
+        if time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + _PAUSE_S
+            for _ in range(min(_AT_ONCE, len(self._wanted))):
+                self._begin(*self._wanted.pop())
         for key, _ in self._selector.select(0.05):
             self._hear(key.data)
 

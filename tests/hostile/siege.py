@@ -27,7 +27,7 @@ from tests.standing.waits import Sample, p99_ms
 
 GROUP, TOPIC = "good", "good"
 ALONE_S = 12.0
-ATTACK_S = 240.0
+ATTACK_S = 600.0
 SETTLE_S = 8.0
 UNREAD_S = 40.0
 CROWD_S = 35.0

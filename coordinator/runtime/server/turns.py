@@ -2,9 +2,9 @@
 
 A member waits for its answers within milliseconds, whoever else talks to the node. So what connections say that are no
 members' is handled as long as a turn has time for it, and the rest waits, unread, for the next turns, one connection
-after the other. What a connection says beyond its first frames waits longer: after each turn of that the loop pauses for
-as long, so that whatever else the process does comes to it too, such as the threads that write the log. Knows nothing
-of what is said.
+after the other. What a connection says beyond its first frames waits longer: after each turn of that the loop pauses
+for as long, so that whatever else the process does comes to it too, such as the threads that write the log. Knows
+nothing of what is said.
 """
 
 import asyncio
