@@ -51,7 +51,7 @@ class ServerSettings(Section):
     )
     hello_timeout_ms: int = setting(10_000, "ms", "Time a new connection has to say its hello.", ge=100, le=600_000)
     first_request_timeout_ms: int = setting(
-        30_000, "ms", "Time a connection has for its first request, from its hello on.", ge=100, le=LONGEST_MS
+        60_000, "ms", "Time a connection has for its first request, from its hello on.", ge=100, le=LONGEST_MS
     )
     frame_timeout_ms: int = setting(30_000, "ms", "Time the rest of a begun frame has to come.", ge=100, le=600_000)
     read_timeout_ms: int = setting(

@@ -30,7 +30,7 @@ ALONE_S = 12.0
 ATTACK_S = 600.0
 SETTLE_S = 8.0
 UNREAD_S = 40.0
-CROWD_S = 35.0
+CROWD_S = 65.0
 ENDING = (
     ("registrations", 5_000),
     ("groups", 12_000),

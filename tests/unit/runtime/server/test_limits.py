@@ -72,7 +72,7 @@ def test_who_says_hello_and_nothing_more_keeps_no_place_for_ever() -> None:
         answering(on)
         silent, asks = await greeted(on), await greeted(on)
         assert await asks.ask(Ping(1)) == PingResponse()
-        on.pass_ms(29_999)
+        on.pass_ms(59_999)
         assert on.server.connections == 2
         on.pass_ms(1)
         await silent.read_to_end()
@@ -80,7 +80,7 @@ def test_who_says_hello_and_nothing_more_keeps_no_place_for_ever() -> None:
         assert await asks.ask(Ping(1)) == PingResponse()
         assert on.server.reached["server.first_request_timeout_ms"] == 1
 
-    assert [line["why"] for line in play(act).log.of("idle-peer")] == ["no request came within 30000 ms"]
+    assert [line["why"] for line in play(act).log.of("idle-peer")] == ["no request came within 60000 ms"]
 
 
 def test_one_address_may_have_so_many_connections() -> None:
