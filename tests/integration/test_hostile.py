@@ -20,13 +20,13 @@ def test_a_node_stands_attacks_beside_a_good_client(
     kafka: "LocalKafka", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ALONE_S", "SETTLE_S", "UNREAD_S", "CROWD_S"):
-        monkeypatch.setattr(siege, name, 2.0)
+        monkeypatch.setattr(siege, name, 0.5)
     with echo() as address:
-        verdict, lines = under_siege(kafka, tmp_path, address, Scale(frames=4_000, part=0.01), 1, lambda _: None)
+        verdict, lines = under_siege(kafka, tmp_path, address, Scale(frames=2_000, part=0.01), 1, lambda _: None)
     # How long others wait is judged by `make hostile`: this machine may be doing anything meanwhile.
     verdict.good_p99_ratio = 1.0
     assert verdict.missed() == [], "\n".join([*lines, str(verdict)])
-    assert verdict.frames >= 4_000
+    assert verdict.frames >= 2_000
 
 
 def test_every_bar_that_is_missed_is_told() -> None:
