@@ -163,6 +163,7 @@ fuzz-node: setup
 hostile: FRAMES = 0
 hostile: setup
 	@.venv/bin/python -m tests.hostile --frames $(FRAMES) --scale $(SCALE) --seed $(SEED)
+
 .PHONY: audit fuzz
 ADVISORIES =
 ADVISORY_DAYS = 30
