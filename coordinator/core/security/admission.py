@@ -2,9 +2,12 @@
 
 A connection is half-open until its peer is known: until its hello, and its log-in where there is one. So many may be; a
 newcomer beyond them is let in, and the oldest of the address that has the most of them gives way. So a flood of silent
-connections pushes out its own, and whoever speaks at once gets through. The last places of all are kept for addresses
-from which members have come. An address from which too much has failed has to wait. Knows no sockets; time is an
-argument; an address of IPv6 stands for its network of 64 bits, which its owner has whole.
+connections pushes out its own, and whoever speaks at once gets through. A crowd is not a flood: what has just come may
+wait to be heard, so it gives way to addresses alone that have far fewer, and other newcomers have to come again. The
+last places of all are kept for addresses from which members have come. An address from which too much has failed has to
+wait, later where members have come from it: behind one address that translates may be a whole cluster, of which one job
+has the wrong password. Knows no sockets; time is an argument; an address of IPv6 stands for its network of 64 bits,
+which its owner has whole.
 """
 
 from collections import Counter
@@ -21,6 +24,10 @@ MOST_ADDRESSES_OF_MEMBERS: Final = 10_000
 """Addresses that are remembered for the members that came from them, those of the last ones."""
 REMEMBERED_MS: Final = 30 * 60_000
 """The time for which places are kept for an address after its last connection is gone."""
+SPARED_MS: Final = 2_000
+"""The time for which a half-open connection gives way to addresses alone that have far fewer of them."""
+FAILURES_WITH_MEMBERS: Final = 10
+"""So many times as much may fail that comes from an address from which members have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +66,12 @@ class Admission(Generic[T]):
         self.count = 0
         self.half_open_count = 0
         self._by_address: Counter[str] = Counter()
-        self._half_open: dict[str, dict[T, None]] = {}
+        self._half_open: dict[str, dict[T, int]] = {}
+        """Those of each address, with the time at which they came, the oldest first."""
         self._of_members: dict[str, int] = {}
         self._failures = TokenBuckets(limits.failures)
+        more = Rate(FAILURES_WITH_MEMBERS * limits.failures.burst, FAILURES_WITH_MEMBERS * limits.failures.per_s)
+        self._failures_with_members = TokenBuckets(more)
 
     @property
     def most_of_an_address(self) -> int:
@@ -77,6 +87,8 @@ class Admission(Generic[T]):
         """Let a newcomer in, half-open, or say why not."""
         limits, address = self.limits, address_of(host)
         wait_ms = self._failures.wait_ms(address, now_ms)
+        if wait_ms and self._has_members(address, now_ms):
+            wait_ms = self._failures_with_members.wait_ms(address, now_ms)
         if wait_ms:
             why = f"too much has failed that came from {host} lately, and nobody is let in from there for {wait_ms} ms"
             return Refusal("server.failures_burst", why)
@@ -92,10 +104,15 @@ class Admission(Generic[T]):
                 f"which members have come, which {host} is not"
             )
             return Refusal("server.kept_for_members_percent", why)
-        gives_way = self._oldest_of_the_most() if self.half_open_count >= limits.half_open else None
+        gives_way = None
+        if self.half_open_count >= limits.half_open:
+            gives_way = self._gives_way_to(address, now_ms)
+            if gives_way is None:
+                why = f"{self.half_open_count} connections have not said yet who they are, and all have just come"
+                return Refusal("server.half_open_max", why)
         self.count += 1
         self._by_address[address] += 1
-        self._half_open.setdefault(address, {})[newcomer] = None
+        self._half_open.setdefault(address, {})[newcomer] = now_ms
         self.half_open_count += 1
         return Admitted(gives_way)
 
@@ -109,7 +126,9 @@ class Admission(Generic[T]):
 
     def failed(self, host: str, now_ms: int) -> None:
         """Take note that something has failed which came from an address: a log-in, a hello, a frame."""
-        self._failures.take(address_of(host), now_ms)
+        address = address_of(host)
+        self._failures.take(address, now_ms)
+        self._failures_with_members.take(address, now_ms)
 
     def gone(self, connection: T, host: str, now_ms: int) -> None:
         """Take note that a connection that was let in is gone."""
@@ -131,11 +150,13 @@ class Admission(Generic[T]):
         if not of_address:
             del self._half_open[address]
 
-    def _oldest_of_the_most(self) -> T | None:
-        most = max(self._half_open, key=lambda address: len(self._half_open[address]), default=None)
-        if most is None:
+    def _gives_way_to(self, address: str, now_ms: int) -> T | None:
+        """Return the half-open connection that goes for a newcomer from an address, None when none has to."""
+        most = max(self._half_open, key=lambda other: len(self._half_open[other]))
+        oldest, since_ms = next(iter(self._half_open[most].items()))
+        has_far_fewer = 2 * len(self._half_open.get(address, ())) < len(self._half_open[most])
+        if not has_far_fewer and now_ms - since_ms < SPARED_MS:
             return None
-        oldest = next(iter(self._half_open[most]))
         self._not_half_open(oldest, most)
         return oldest
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 _FIRST_FRAMES = 2
 """Frames of a connection that are handled at once, and those between two looks how long they took."""
-_FAILURES = frozenset({"stranger", "broken-peer"})
-"""The kinds of lines that count against the peer's address."""
 
 
 class Connection(asyncio.Protocol):
@@ -359,6 +357,8 @@ class Connection(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _read_on(self) -> None:
+        if self._gate is not None and self._gate.is_over:
+            return
         if self._transport is not None and not self._transport.is_closing() and not self._server.is_stopping:
             with contextlib.suppress(RuntimeError):
                 self._transport.resume_reading()
@@ -366,7 +366,10 @@ class Connection(asyncio.Protocol):
     # ---- deadlines and refusals -------------------------------------------------------------------------------------
 
     def hello_overdue(self) -> None:
-        """Disconnect a peer that says nothing."""
+        """Disconnect a peer that says nothing; one that has spoken and waits for its turn is not late."""
+        if self._is_waiting:
+            self._server.await_hello(self)
+            return
         missing = "no hello came" if self._gate is None else self._gate.why_overdue
         why = f"{missing} within {self._server.settings.hello_timeout_ms} ms"
         self._drop(why, "stranger", "server.hello_timeout_ms")
@@ -436,7 +439,7 @@ class Connection(asyncio.Protocol):
         self._is_dropped = True
         self._server.log.warning(kind, why=why, host=self.host)
         self._server.reached[setting] += 1
-        if kind in _FAILURES:
+        if kind == "broken-peer":  # one that is late is none: a node that cannot keep up finds a whole cluster late
             self._server.failed(self)
         self._why = self._why or why
         self.abort()

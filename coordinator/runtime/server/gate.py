@@ -38,7 +38,7 @@ class Gated(Protocol):
 class Gate:
     """One connection's gate; `take` hears what comes until it returns something."""
 
-    __slots__ = ("_connection", "_is_over", "_kept", "_machine", "_may_pass", "_mechanisms", "_session")
+    __slots__ = ("_connection", "_kept", "_machine", "_may_pass", "_mechanisms", "_session", "is_over")
 
     def __init__(self, connection: Gated, log_ins: "LogIns", limits: SessionLimits) -> None:
         settings = log_ins.settings
@@ -54,7 +54,8 @@ class Gate:
         self._machine: LogInMachine = log_ins.begin()
         self._mechanisms = settings.mechanisms
         self._kept = b""
-        self._is_over = False
+        self.is_over = False
+        """Nothing more is heard here: somebody was let in, or refused."""
 
     @property
     def why_overdue(self) -> str:
@@ -66,13 +67,13 @@ class Gate:
 
         Raises RemoteProtocolError when a rule of the wire is broken.
         """
-        return b"" if self._is_over else self._hear(data)
+        return b"" if self.is_over else self._hear(data)
 
     def _hear(self, data: bytes) -> bytes:
         if self._may_pass:
             self._kept += data
         for heard in self._session.receive(data):
-            if self._is_over:
+            if self.is_over:
                 break
             if isinstance(heard, LogInAsked):
                 self._may_pass = False
@@ -80,7 +81,7 @@ class Gate:
                 self._go_on(heard)
             elif isinstance(heard, OtherAsked):
                 if self._may_pass:
-                    self._is_over = True
+                    self.is_over = True
                     return self._kept
                 refused = self._machine.hear_other()
                 answer = ErrorResponse(error=refused.code, message=refused.told)
@@ -99,7 +100,7 @@ class Gate:
                 )
                 self._refuse(outcome, self._session.answer(asked.correlation_id, answer))
             case Accepted():
-                self._is_over = True
+                self.is_over = True
                 if self._session.is_inside_frame:
                     raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, "it said more before its log-in was answered")
                 done = LogInResponse(data=outcome.data, is_done=True)
@@ -107,5 +108,5 @@ class Gate:
                 self._connection.let_in(outcome.principal, outcome.ends_at_s)
 
     def _refuse(self, refused: Refused, answer: bytes) -> None:
-        self._is_over = True
+        self.is_over = True
         self._connection.refuse_log_in(refused.why, answer)

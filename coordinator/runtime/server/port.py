@@ -310,10 +310,14 @@ class Server:
         connection_id = self._next_id
         self._next_id += 1
         self._live.add(connection)
-        self._hello_due[connection] = now_ms + self.settings.hello_timeout_ms
+        self.await_hello(connection)
         if verdict.gives_way is not None:
             verdict.gives_way.gives_way()
         return connection_id
+
+    def await_hello(self, connection: "Connection") -> None:
+        """Expect a hello in time, and a log-in where there is one."""
+        self._hello_due[connection] = self.clock.monotonic_ms() + self.settings.hello_timeout_ms
 
     def failed(self, connection: "Connection") -> None:
         """Take note that a peer was refused for what it said, or for who it is."""

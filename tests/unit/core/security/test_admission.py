@@ -4,6 +4,7 @@ from coordinator.core.security.addresses import address_of
 from coordinator.core.security.admission import (
     MOST_ADDRESSES_OF_MEMBERS,
     REMEMBERED_MS,
+    SPARED_MS,
     Admission,
     AdmissionLimits,
     Admitted,
@@ -66,7 +67,8 @@ def test_a_newcomer_that_says_who_it_is_gets_through_a_flood_of_silent_ones() ->
     door.known(3, HOME)
     assert door.half_open_count == 2
     assert door.admit(4, AWAY, 0) == Admitted(None)
-    assert door.admit(5, AWAY, 0) == Admitted(1), "a flood pushes out its own"
+    assert why(door.admit(5, AWAY, SPARED_MS - 1)) == "server.half_open_max", "a crowd is left the time to speak"
+    assert door.admit(5, AWAY, SPARED_MS) == Admitted(1), "a flood pushes out its own"
     door.gone(0, AWAY, 0)
     door.gone(1, AWAY, 0)
     assert (door.count, door.half_open_count) == (4, 3)
@@ -77,7 +79,27 @@ def test_a_known_connection_never_gives_way() -> None:
     door.admit(0, HOME, 0)
     door.known(0, HOME)
     door.admit(1, AWAY, 0)
-    assert door.admit(2, AWAY, 0) == Admitted(1)
+    assert door.admit(2, AWAY, SPARED_MS) == Admitted(1)
+
+
+def test_a_crowd_from_a_few_addresses_does_not_push_itself_out() -> None:
+    door = admission(connections=1_000, of_address=1_000, half_open=30)
+    for number in range(300):
+        door.admit(number, (HOME, AWAY, ELSEWHERE)[number % 3], number)
+    for number in range(30):
+        door.known(number, (HOME, AWAY, ELSEWHERE)[number % 3])
+    assert (door.count, door.half_open_count) == (30, 0), "whoever was let in first was left in peace"
+
+
+def test_one_job_that_always_fails_does_not_shut_out_the_members_behind_its_address() -> None:
+    door = admission(failures=3)
+    door.member_came(AWAY, 0)
+    for _ in range(29):
+        door.failed(AWAY, 0)
+    assert why(door.admit(0, AWAY, 0)) == ""
+    door.failed(AWAY, 0)
+    assert why(door.admit(1, AWAY, 0)) == "server.failures_burst", "nobody tries passwords without end"
+    assert why(door.admit(2, AWAY, 100)) == ""
 
 
 def test_an_address_from_which_too_much_fails_has_to_wait_and_others_do_not() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import pytest
 
 from coordinator.config import ServerSettings
+from coordinator.core.security.admission import SPARED_MS
 from coordinator.protocol.errors import LocalProtocolError
 from coordinator.protocol.messages import (
     ListGroups,
@@ -101,12 +102,14 @@ def test_silent_connections_give_way_to_one_that_speaks() -> None:
         answering(on)
         silent = [await on.connect(hello=False) for _ in range(3)]
         await until(lambda: on.server.connections == 3)
+        assert await is_refused(on), "those that have just come may be about to speak"
+        on.pass_ms(SPARED_MS)
         good = await greeted(on)
         assert await good.ask(Ping(1)) == PingResponse()
         await silent[0].read_to_end()
         await until(lambda: on.server.connections == 3)
         assert on.server.admission.half_open_count == 2
-        assert on.server.reached["server.half_open_max"] == 1
+        assert on.server.reached["server.half_open_max"] == 2
 
     assert len(play(act, ServerSettings(half_open_max=3)).log.of("gave-way")) == 1
 
@@ -236,6 +239,20 @@ def test_a_member_is_answered_between_the_frames_of_those_who_say_much_at_once()
         assert order.count(1) < 50, "the member had to wait until all was handled"
         assert len([await greedy.next_event() for _ in range(50)]) == 50
         assert len(on.server.turns) == 0
+
+    play(act)
+
+
+def test_whoever_has_said_hello_and_waits_for_a_turn_is_not_late_and_who_is_late_is_no_failure() -> None:
+    async def act(on: Scene) -> None:
+        slow, silent = await on.connect(), await on.connect(hello=False)
+        (waiting,) = [live for live in on.server._live if live.id == 1]
+        waiting._wait()
+        on.pass_ms(10_000)
+        await silent.read_to_end()
+        await until(lambda: on.server.connections == 1)
+        assert on.server.admission.failing_addresses == 0
+        assert isinstance(await slow.next_event(), HelloReceived)
 
     play(act)
 

@@ -7,18 +7,23 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from scramp import ScramClient
 
 from coordinator.client.connection import Connection, NodeError
 from coordinator.client.security import ClientSecurity, Secret
 from coordinator.config import ConfigError, ServerSettings, TlsSettings, load_settings
+from coordinator.core.security.admission import SPARED_MS
 from coordinator.core.security.principal import ANONYMOUS, Principal, parse_subject_rules
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.log_in import LogInAnswered, LogInSession, token_message
 from coordinator.protocol.messages import ErrorResponse, ListGroups, ListGroupsResponse
+from coordinator.protocol.messages.log_in import LogIn, LogInResponse
 from coordinator.protocol.session import Role, Session
 from coordinator.runtime.security.log_ins import LogIns
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.security.users_store import add_password, add_token, remove_user
 from coordinator.runtime.server.port import Server
+from coordinator.runtime.server.turns import TURN_NS
 from tests.helpers.certificates import Authority
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
@@ -32,7 +37,9 @@ ANSWER = ListGroupsResponse()
 class Scene:
     """A server where clients log in, in whose loop the test plays; clients are blocking, on threads."""
 
-    def __init__(self, users: Path, tls: TlsSettings | None, **settings: object) -> None:
+    def __init__(
+        self, users: Path, tls: TlsSettings | None, server: ServerSettings | None = None, **settings: object
+    ) -> None:
         given = {"mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER", "users_file": str(users)} | settings
         flags = {f"authentication.{name}": value for name, value in given.items()}
         self.log = RememberedLog()
@@ -40,7 +47,7 @@ class Scene:
         self.listener = Listener()
         self.clock = HandClock()
         self.server = Server(
-            ServerSettings(max_connections=100),
+            server or ServerSettings(max_connections=100),
             self.listener,
             self.clock,
             self.log.logger,
@@ -72,8 +79,10 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(users: Path, tls: TlsSettings | None, **settings: object) -> AsyncIterator[Scene]:
-    made = Scene(users, tls, **settings)
+async def scene(
+    users: Path, tls: TlsSettings | None, server: ServerSettings | None, **settings: object
+) -> AsyncIterator[Scene]:
+    made = Scene(users, tls, server, **settings)
     made.address = await made.server.bind("127.0.0.1", 0)
     await made.server.accept()
     try:
@@ -83,10 +92,14 @@ async def scene(users: Path, tls: TlsSettings | None, **settings: object) -> Asy
 
 
 def play(
-    act: Callable[[Scene], Awaitable[None]], users: Path, tls: TlsSettings | None = None, **settings: object
+    act: Callable[[Scene], Awaitable[None]],
+    users: Path,
+    tls: TlsSettings | None = None,
+    server: ServerSettings | None = None,
+    **settings: object,
 ) -> Scene:
     async def whole() -> Scene:
-        async with scene(users, tls, **settings) as made:
+        async with scene(users, tls, server, **settings) as made:
             await asyncio.wait_for(act(made), 60)
         return made
 
@@ -173,7 +186,7 @@ def test_whoever_does_not_log_in_in_time_is_cut_off(users: Path) -> None:
         greeted = await asyncio.open_connection(*on.address)
         greeted[1].write(Session(Role.MEMBER).send_hello())
         await until(lambda: on.server.connections == 2)
-        await greeted[0].readexactly(12)
+        await greeted[0].readexactly(HELLO_BYTES)
         await until(lambda: any(each._gate is not None for each in on.server._live))
         on.clock.now_ms += 10_000
         on.server.check_deadlines(on.clock.now_ms)
@@ -184,6 +197,100 @@ def test_whoever_does_not_log_in_in_time_is_cut_off(users: Path) -> None:
         ]
         for _, writer in (silent, greeted):
             writer.close()
+
+    play(act, users)
+
+
+HELLO_BYTES = 12
+
+
+class Stranger:
+    """A raw socket that has said hello, and logs in a word at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self.writer = reader, writer
+        self._session = LogInSession(Role.MEMBER)
+        writer.write(self._session.greet())
+
+    async def say(self, mechanism: str, data: bytes) -> LogInResponse | ErrorResponse:
+        if not self._session.has_heard:
+            list(self._session.receive(await asyncio.wait_for(self._reader.readexactly(HELLO_BYTES), PATIENCE_S)))
+        self.writer.write(self._session.ask(LogIn(mechanism, data)))
+        while True:
+            for one in self._session.receive(await asyncio.wait_for(self._reader.read(4096), PATIENCE_S)):
+                if isinstance(one, LogInAnswered):
+                    return one.response
+
+    async def is_cut_off(self) -> bool:
+        with contextlib.suppress(ConnectionResetError):
+            assert await asyncio.wait_for(self._reader.read(), PATIENCE_S) == b""
+        return True
+
+
+async def stranger(on: Scene) -> Stranger:
+    return Stranger(*await asyncio.open_connection(*on.address))
+
+
+def test_whoever_has_not_logged_in_is_half_open_and_gives_way(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        first, second = await stranger(on), await stranger(on)
+        for each in (first, second):
+            scram = ScramClient(["SCRAM-SHA-256"], "alice", PASSWORD)
+            answer = await each.say("SCRAM-SHA-256", scram.get_client_first().encode())
+            assert isinstance(answer, LogInResponse)
+        assert on.server.admission.half_open_count == 2, "both have said hello, and begun to log in"
+        scram.set_server_first(answer.data.decode())
+        done = await second.say("SCRAM-SHA-256", scram.get_client_final().encode())
+        assert isinstance(done, LogInResponse)
+        assert done.is_done
+        assert on.server.admission.half_open_count == 2, "the hello after the log-in has not come"
+        second.writer.write(Session(Role.MEMBER).send_hello())
+        await until(lambda: on.server.admission.half_open_count == 1)
+        on.clock.now_ms += SPARED_MS
+        assert await on.ask(by_password()) == ANSWER
+        assert on.server.admission.half_open_count == 1
+        third = await stranger(on)
+        await until(lambda: on.server.admission.half_open_count == 2)
+        assert await on.ask(by_password()) == ANSWER
+        assert await first.is_cut_off()
+        for each in (first, second, third):
+            each.writer.close()
+
+    server = ServerSettings(max_connections=100, half_open_max=2)
+    assert len(play(act, users, server=server).log.of("gave-way")) == 1
+
+
+def test_an_address_whose_log_ins_are_refused_again_and_again_has_to_wait(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        for number in range(3):
+            assert "do not fit" in str(await on.ask(by_password(password=f"guess {number}")))
+        await until(lambda: on.server.connections == 0)
+        shut_out = await stranger(on)
+        assert await shut_out.is_cut_off()
+        shut_out.writer.close()
+        assert on.server.reached["server.failures_burst"] == 1
+        on.clock.now_ms += 1_000
+        assert await on.ask(by_password()) == ANSWER
+
+    play(act, users, server=ServerSettings(max_connections=100, failures_burst=3, failures_per_s=1))
+
+
+def test_a_log_in_waits_for_its_turn_like_whatever_else_a_stranger_says(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        turns = on.server.turns
+        each = await stranger(on)
+        await until(lambda: any(live._gate is not None for live in on.server._live))
+        await until(lambda: not turns._is_due)
+        next_turn, turns._next = turns._next, lambda: None  # type: ignore[method-assign]
+        turns.spend(turns.now_ns() - 10 * TURN_NS)
+        asking = asyncio.ensure_future(each.say("OAUTHBEARER", token_message("no token")))
+        await until(lambda: len(turns) == 1)
+        assert on.refused == []
+        next_turn()
+        answer = await asking
+        assert answer.error is ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert await each.is_cut_off()
+        each.writer.close()
 
     play(act, users)
 
