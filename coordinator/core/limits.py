@@ -67,7 +67,7 @@ class Limits:
     """Short stays that one principal may have at once."""
     short_stays_per_s: int = 10
     """Short stays that it may have besides in each second."""
-    commit_ahead_max: int = 10_000_000
+    commit_ahead_max: int = 1_000_000_000
     """Records that a commit may be beyond the end of its partition as Kafka said it last."""
     ends_known_for_ms: int = 30_000
     """The time for which the ends count that Kafka said last."""

@@ -24,6 +24,7 @@ from coordinator.protocol.session import (
 from coordinator.runtime.security.tls_end import Shown
 from coordinator.runtime.server.gate import Gate
 from coordinator.runtime.server.turns import TURN_NS
+from coordinator.runtime.server.unread import unsent_bytes
 
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
@@ -405,8 +406,9 @@ class Connection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def taken_bytes(self) -> int:
-        """Return how much it has read of all that was written to it."""
-        return self._written_bytes - self.waiting_bytes()
+        """Return how much its machine has taken of all that was written to it."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        return self._written_bytes - self.waiting_bytes() - (0 if sock is None else unsent_bytes(sock.fileno()))
 
     def begun_bytes(self) -> int:
         """Return how much of a frame has come that is not whole."""

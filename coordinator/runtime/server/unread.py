@@ -3,11 +3,26 @@
 One that reads a little now and then gains nothing: within each time-out it has to take a good piece of what waits.
 """
 
+import fcntl
+import struct
+import termios
 from collections.abc import Iterator
 from typing import Final, Generic, Protocol, TypeVar
 
 READ_BYTES: Final = 64 * 1024
 """So much has to be read within the time-out, or all that waits."""
+
+
+def unsent_bytes(file: int) -> int:
+    """Return how many bytes a socket keeps that its peer's machine has not confirmed, 0 where that cannot be asked.
+
+    A socket has room for megabytes, and tells that it has room again only when much of it is free.
+    """
+    try:
+        (count,) = struct.unpack("i", fcntl.ioctl(file, termios.TIOCOUTQ, bytes(4)))
+    except OSError:
+        return 0
+    return int(count)
 
 
 class Reading(Protocol):
