@@ -97,8 +97,8 @@ class Node:
         self._gates: Gates[Effect] = Gates()
         self._first_shard = 0
         self._next_lookup_id = 0
-        self._usage = Usage()
-        self._node_wide = NodeWide(limits)
+        self.usage = Usage()  # with the limits of all groups together also for whoever shows them
+        self.node_wide = NodeWide(limits)
         self._assignors = assignors
         self._authorizer = authorizer
         self._rack = ShardRack(
@@ -120,7 +120,7 @@ class Node:
         self._due = self._snapshots.due
         self._away = self._rack.loads.waiting
         self._remains = self._rack.remains.parts
-        self._usage.states += [partial(self.hard_state, index) for index in range(shards)]
+        self.usage.states += [partial(self.hard_state, index) for index in range(shards)]
         self._watched = WatchTopics(frozenset())
         self._watch_marks = [(0, 0, 0)] * shards
         self._wake_at_ms: int | None = None
@@ -302,16 +302,6 @@ class Node:
         return self._finish(now_ms)
 
     @property
-    def usage(self) -> Usage:
-        """The bytes and groups of principals, for whoever shows them."""
-        return self._usage
-
-    @property
-    def node_wide(self) -> NodeWide:
-        """The limits of all groups together, likewise."""
-        return self._node_wide
-
-    @property
     def gates(self) -> Gates[Effect]:
         """The gates of the shards that are led here, for whoever counts rounds and looks how long something waits."""
         return self._gates
@@ -369,8 +359,8 @@ class Node:
             self._catalog,
             self._clock,
             self._connections,
-            usage=self._usage,
-            node_wide=self._node_wide,
+            usage=self.usage,
+            node_wide=self.node_wide,
             meter=self._meter,
             timelines=Timelines(self._limits, self._number_of_shards),
             authorizer=self._authorizer,
