@@ -139,7 +139,7 @@ def _must_not_be_refused(response: LogInResponse | ErrorResponse) -> LogInRespon
     if isinstance(response, LogInResponse) and response.error is ErrorCode.NONE:
         return response
     if response.error is ErrorCode.UNSUPPORTED_VERSION:
-        raise LogInError(
+        raise LogInRefusedError(
             "logs nobody in: set kcoord.security.protocol to SSL or PLAINTEXT, or authentication.mechanisms of the node"
         )
     raise LogInRefusedError(f"refused the log-in: {response.message or response.error.name}")

@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from coordinator.core.security.principal import ANONYMOUS, Principal, principal_of_subject
 from coordinator.protocol.errors import RemoteProtocolError
+from coordinator.protocol.log_in import LOG_IN_NUMBER
 from coordinator.protocol.session import (
     HelloReceived,
     RequestReceived,
@@ -24,6 +25,11 @@ from coordinator.runtime.server.gate import Gate
 
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
+
+_NOBODY_LOGS_IN: Final = (
+    "it wants to log in, and nobody does here: give authentication.mechanisms, or set its kcoord.security.protocol to "
+    "SSL or PLAINTEXT"
+)
 
 
 class Connection(asyncio.Protocol):
@@ -121,7 +127,8 @@ class Connection(asyncio.Protocol):
                     continue
                 match event:
                     case UnknownRequestReceived(correlation_id, number, answer):
-                        server.log.warning("unknown-request", why=answer.message, host=self.host, number=number)
+                        why = _NOBODY_LOGS_IN if number == LOG_IN_NUMBER and server.log_ins is None else answer.message
+                        server.log.warning("unknown-request", why=why, host=self.host, number=number)
                         self.queue(session.send_response(correlation_id, answer))
                     case HelloReceived():
                         server.opened(self)
