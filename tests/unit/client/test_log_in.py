@@ -145,14 +145,22 @@ def test_a_coordinator_that_does_not_know_the_password_is_not_spoken_to(answer: 
 
 @pytest.mark.parametrize("text", ["", "two words", "\u00e4", CANARY + "\x01"])
 def test_what_is_no_token_is_not_sent_and_not_shown(text: str) -> None:
-    with coordinator(done_at_once) as (sock, asked), pytest.raises(SecurityError) as raised:
+    with coordinator(done_at_once) as (sock, asked), pytest.raises(LogInRefusedError) as raised:
         log_in(sock, by_token(Secret(text)), PATIENCE_S)
     assert asked == []
     assert CANARY not in str(raised.value)
 
 
+@pytest.mark.parametrize("password", [CANARY + "\0", CANARY + "\nmore", CANARY + "\U0001f600"])
+def test_a_password_that_scram_does_not_know_is_refused_at_once_and_not_shown(password: str) -> None:
+    with coordinator(done_at_once) as (sock, asked), pytest.raises(LogInRefusedError) as raised:
+        log_in(sock, by_password(password), PATIENCE_S)
+    assert "with this user name and password" in str(raised.value)
+    assert (asked, CANARY in str(raised.value)) == ([], False)
+
+
 def test_a_token_that_is_too_long_for_a_frame_is_refused_here() -> None:
-    with coordinator(done_at_once) as (sock, _), pytest.raises(SecurityError, match="too long"):
+    with coordinator(done_at_once) as (sock, _), pytest.raises(LogInRefusedError, match="too long"):
         log_in(sock, by_token(Secret("x" * 17_000)), PATIENCE_S)
 
 
