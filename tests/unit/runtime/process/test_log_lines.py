@@ -64,7 +64,7 @@ def test_a_flood_is_cut_by_kind_and_group_and_counted() -> None:
     now_s = [0.0]
     said: list[str] = []
     limit = LineLimit(3, clock=lambda: now_s[0])
-    log = make_log("json", "info", write=said.append, limit=limit)
+    log = make_log("json", "info", write=said.append, first=[limit])
     for _ in range(5):
         log.warning("stranger", why="w")
         log.info("member-joined", why="w", group="a")
