@@ -11,6 +11,7 @@ import typer
 from coordinator.cli.parts.asking import CommandConfig, take_command_config
 from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
 from coordinator.cli.verbs.access import acl, user
+from coordinator.cli.verbs.installing import assets
 from coordinator.cli.verbs.moving import backups, exports, imports
 from coordinator.cli.verbs.serving import console
 from coordinator.cli.verbs.shards import looking, moving
@@ -34,6 +35,7 @@ app.add_typer(acl.app, name="acl")
 app.add_typer(user.app, name="user")
 app.add_typer(imports.app, name="import")
 app.command("export")(exports.export)
+app.add_typer(assets.app, name="assets")
 app.command("console")(console.console)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
