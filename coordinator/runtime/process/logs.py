@@ -46,7 +46,7 @@ class Journal:
     def tell_left_out(self, *, is_last: bool = False) -> None:
         """Say, once a minute, how many lines of which kind were left out since it was last said."""
         for kind, count in sorted(self._limit.take_left_out(is_last=is_last).items()):
-            why = f"{count} lines of kind {kind} were left out, because too many came within a minute"
+            why = f"... and {count} more like this ({kind}) came within a minute, and were left out"
             self.log.warning("lines-left-out", why=why, kind=kind, count=count)
 
     def close(self) -> None:
