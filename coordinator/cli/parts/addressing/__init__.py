@@ -1,0 +1,1 @@
+"""Where coordinators are, when the command line does not say so itself."""
