@@ -1,1 +1,1 @@
-"""Where coordinators are, when the command line does not say so itself."""
+"""The addresses of coordinators, when the command line does not say them itself."""
