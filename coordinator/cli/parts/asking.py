@@ -10,7 +10,7 @@ import typer
 from coordinator.cli.parts.addressing.contexts import addresses_in_force, settings_in_force
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import OutputFormat
-from coordinator.client.command_config import read_command_config
+from coordinator.client.configuration.command_config import read_command_config
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import ask
 from coordinator.client.security import Coordinators, SecurityError, security_of_options

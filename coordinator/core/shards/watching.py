@@ -9,7 +9,7 @@ from coordinator.core.shards.shard_rack import ShardRack
 
 
 class Watching:
-    """What is watched for the shards of a rack, and kept in a catalog."""
+    """The topics that shards of a rack want to know of, and a catalog that keeps nothing of others."""
 
     def __init__(self, catalog: Catalog, rack: ShardRack) -> None:
         self._catalog = catalog

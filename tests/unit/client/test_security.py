@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.client.command_config import read_command_config
+from coordinator.client.configuration.command_config import read_command_config
 from coordinator.client.security import (
     PLAINTEXT,
     SECURITY_SETTINGS,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
-from coordinator.client.contexts import ADDRESSES, Context, Contexts, contexts_path, read_contexts
+from coordinator.client.configuration.contexts import ADDRESSES, Context, Contexts, contexts_path, read_contexts
 from coordinator.client.security import SecurityError
 
 VARIABLE: Final = "KCOORD_CONTEXT"

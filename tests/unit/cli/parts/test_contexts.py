@@ -1,4 +1,4 @@
-"""Which coordinators a verb asks, and how: flags before contexts, contexts before nothing, secrets for nobody else."""
+"""A verb finds coordinators: flags go before contexts, contexts before nothing, and no secret goes to anybody else."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

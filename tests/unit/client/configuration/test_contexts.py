@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.client.contexts import Contexts, contexts_path, read_contexts
+from coordinator.client.configuration.contexts import Contexts, contexts_path, read_contexts
 from coordinator.client.security import SecurityError
 
 GOOD = """

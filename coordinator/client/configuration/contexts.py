@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from coordinator.client.command_config import refuse_if_others_read
+from coordinator.client.configuration.command_config import refuse_if_others_read
 from coordinator.client.security import SECURITY_NAMES, SecurityError
 from coordinator.protocol.text.addresses import parse_addresses
 
