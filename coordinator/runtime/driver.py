@@ -152,6 +152,8 @@ class Driver:
     ) -> None:
         self.clock = clock
         self._figures = figures or NodeFigures(LineFigures())
+        # Bound once: both come for every request.
+        self._asked, self._answered = self._figures.requests.asked, self._figures.requests.answered
         self._clock_watch = ClockWatch(clock)
         self._each_tick = each_tick
         self._node: NodeMachine
@@ -272,7 +274,7 @@ class Driver:
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
         fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
-        self._figures.requests.asked(connection_id, correlation_id, request)
+        self._asked(connection_id, correlation_id, request)
         self._take(RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def connection_closed(self, connection_id: int, why: str) -> None:
@@ -370,7 +372,7 @@ class Driver:
     def _perform(self, effect: Effect) -> None:
         # Of these two there is one for every request, and they come first.
         if isinstance(effect, Respond):
-            self._figures.requests.answered(effect.connection_id, effect.correlation_id, effect.response)
+            self._answered(effect.connection_id, effect.correlation_id, effect.response)
             try:
                 self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
             except Exception as error:  # noqa: BLE001 - an answer that cannot be sent costs its connection

@@ -6,7 +6,7 @@ what is not known is absent. Knows nothing of how a page is written.
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -59,9 +59,16 @@ class Histogram:
         """Return the samples as Prometheus has them: cumulative buckets, the sum and the count."""
         with self._lock:
             counts, total = tuple(self._counts), self._sum
-        samples: list[Sample] = []
-        below = 0
-        for bound, count in zip((*map(str, self._bounds), "+Inf"), counts, strict=True):
-            below += count
-            samples.append(("_bucket", (*labels, ("le", bound)), below))
-        return (*samples, ("_sum", labels, total), ("_count", labels, below))
+        return histogram_samples(self._bounds, counts, total, labels)
+
+
+def histogram_samples(
+    bounds: Sequence[float], counts: Sequence[int], total: float, labels: Labels = ()
+) -> tuple[Sample, ...]:
+    """Return counts of values by upper bounds, the last of those above all, and the sum of values as samples."""
+    samples: list[Sample] = []
+    below = 0
+    for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
+        below += count
+        samples.append(("_bucket", (*labels, ("le", bound)), below))
+    return (*samples, ("_sum", labels, total), ("_count", labels, below))

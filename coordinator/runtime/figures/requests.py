@@ -6,9 +6,10 @@ forgotten. All of it belongs to the thread of the event loop.
 """
 
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -23,8 +24,8 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
-from coordinator.protocol.parts import Outcomes, PartitionResult
-from coordinator.runtime.figures.family import Family, Histogram, Sample, counter
+from coordinator.protocol.parts import PartitionResult
+from coordinator.runtime.figures.family import DURATIONS, Family, Histogram, Sample, counter, histogram_samples
 
 _FENCED: Final = frozenset(
     {
@@ -39,15 +40,20 @@ _FENCED: Final = frozenset(
 _COMMITS: Final = frozenset({Advance, CommitOffsets, FinishClaims, Ping})
 
 
+_Asked: TypeAlias = tuple[int, float, type]
+"""The correlation id of a request, the time at which it was taken, in seconds, and its kind."""
+
+
 class _Api:
     """The requests of one kind."""
 
-    __slots__ = ("is_commit", "name", "refused", "took")
+    __slots__ = ("counts", "is_commit", "name", "refused", "sum_s")
 
     def __init__(self, kind: type) -> None:
         self.name = kind.__name__
         self.is_commit = kind in _COMMITS
-        self.took = Histogram()
+        self.counts = [0] * (len(DURATIONS) + 1)
+        self.sum_s = 0.0
         self.refused: Counter[str] = Counter()
 
 
@@ -57,31 +63,39 @@ class RequestFigures:
     def __init__(self, now_s: Callable[[], float] = time.perf_counter) -> None:
         self._now_s = now_s
         self._apis: dict[type, _Api] = {}
-        self._open: dict[int, dict[int, tuple[float, _Api]]] = {}
+        self._open: dict[int, _Asked | None] = {}
+        """The one request of each connection that has no answer, as nearly always; replaced, for speed, not removed."""
+        self._more: dict[int, dict[int, _Asked]] = {}
+        """The others of connections that ask on before they are answered, by their correlation ids."""
         self._commit_took = Histogram()
         self._commits = Counter({"accepted": 0, "fenced": 0, "refused": 0})
         self._fenced: Counter[str] = Counter({code.name: 0 for code in sorted(_FENCED, key=lambda code: code.name)})
 
     def asked(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Take note of a request."""
-        kind = type(request)
-        api = self._apis.get(kind)
-        if api is None:
-            api = self._apis[kind] = _Api(kind)
-        asked = self._open.get(connection_id)
-        if asked is None:
-            asked = self._open[connection_id] = {}
-        asked[correlation_id] = self._now_s(), api
+        asked = correlation_id, self._now_s(), type(request)
+        if self._open.get(connection_id) is None:
+            self._open[connection_id] = asked
+        else:
+            self._more.setdefault(connection_id, {})[correlation_id] = asked
 
     def answered(self, connection_id: int, correlation_id: int, response: Response) -> None:
         """Take note of the answer to a request; one to nothing that is known counts as nothing."""
         asked = self._open.get(connection_id)
-        found = None if asked is None else asked.pop(correlation_id, None)
-        if found is None:
-            return
-        began_s, api = found
+        if asked is not None and asked[0] == correlation_id:
+            self._open[connection_id] = None
+        else:
+            more = self._more.get(connection_id)
+            asked = None if more is None else more.pop(correlation_id, None)
+            if asked is None:
+                return
+        _, began_s, kind = asked
         took_s = self._now_s() - began_s
-        api.took.observe(took_s)
+        api = self._apis.get(kind)
+        if api is None:
+            api = self._apis[kind] = _Api(kind)
+        api.counts[bisect_left(DURATIONS, took_s)] += 1  # no call of its own: this is done for every request
+        api.sum_s += took_s
         error = getattr(response, "error", ErrorCode.NONE)
         if error:
             api.refused[ErrorCode(error).name] += 1
@@ -91,13 +105,14 @@ class RequestFigures:
     def closed(self, connection_id: int) -> None:
         """Forget what a connection has asked."""
         self._open.pop(connection_id, None)
+        self._more.pop(connection_id, None)
 
     def families(self) -> tuple[Family, ...]:
         """Return everything as it is now."""
         apis = sorted(self._apis.values(), key=lambda api: api.name)
         took: list[Sample] = []
         for api in apis:
-            took += api.took.samples((("api", api.name),))
+            took += histogram_samples(DURATIONS, api.counts, api.sum_s, (("api", api.name),))
         refused: list[Sample] = [
             ("", (("api", api.name), ("error", error)), count) for api in apis for error, count in api.refused.items()
         ]
@@ -130,13 +145,16 @@ class RequestFigures:
 
     def _count_commits(self, response: Response) -> int:
         """Count the offsets that a request was to commit, and return how many they were."""
-        match response:
-            case AdvanceResponse(finished=Outcomes() as outcomes) | FinishClaimsResponse(results=outcomes):
-                accepted, others = outcomes.as_asked, outcomes.others
-            case CommitOffsetsResponse() | PingResponse():
-                accepted, others = response.accepted, response.refused
-            case _:
-                return 0
+        if isinstance(response, (PingResponse, CommitOffsetsResponse)):
+            accepted, others = response.accepted, response.refused
+        elif isinstance(response, AdvanceResponse) and response.finished is not None:
+            accepted, others = response.finished.as_asked, response.finished.others
+        elif isinstance(response, FinishClaimsResponse):
+            accepted, others = response.results.as_asked, response.results.others
+        else:
+            return 0
+        if not accepted and not others:
+            return 0  # as of nearly every ping
         self._commits["accepted"] += accepted
         for other in others:
             self._count_other(other)
