@@ -50,6 +50,7 @@ def test_a_node_tells_what_boards_and_rules_ask_for(
         "zookeeper.path": f"/kcoord-{secrets.token_hex(4)}",
         "admin.listen": "127.0.0.1:0",
         "admin.survey_ms": 200,
+        "mirror.enabled": True,
     }
     with LocalCluster(kafka.bootstrap_servers, tmp_path, nodes=1, zookeeper=zookeeper, settings=settings) as cluster:
         (node,) = cluster.nodes
