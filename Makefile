@@ -2,7 +2,7 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint types imports pytest demo sim mutants properties model promises standing chaos chaos-spark ship \
-	bench-cluster bench-cluster-kafka bench-group bench-advance bench-start bench-hold bench-steps bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node clean
+	bench-cluster bench-cluster-kafka bench-group bench-advance bench-start bench-hold bench-steps bench-group-kafka bench-decoder bench-datapath bench-memory compare-kafka-source compat fuzz-decoder fuzz-node deploy-check clean
 
 help:
 	@echo 'make demo      run the main job on real flights, end to end (under 4 minutes; NODES=3 for a cluster)'
@@ -42,6 +42,7 @@ help:
 	@echo 'make smoke-consumer  the README'"'"'s consumer in a fresh environment without PySpark (2 minutes)'
 	@echo 'make shots     pictures of the console, into dist/shots and docs/images (2 minutes; needs a Chromium)'
 	@echo 'make bench-console   pages and API of the console at 10,000 groups and 50,000 partitions, the node beside it (2 minutes)'
+	@echo 'make deploy-check    unit, manifests, alert rules and boards of deploy/ by systemd, schemas of Kubernetes and promtool (half a minute)'
 	@echo 'make setup     only install what the others need'
 	@echo 'make clean     remove everything that was made here (the jars in the user cache stay)'
 
@@ -126,6 +127,9 @@ compare-kafka-source: setup
 	@.venv/bin/python -m tests.compare
 
 WORDS =
+
+deploy-check: setup
+	@scripts/deploy_check.sh
 
 compat: setup
 	@.venv/bin/python -m tests.compat $(WORDS)

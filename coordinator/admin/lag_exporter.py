@@ -10,12 +10,11 @@ from http import HTTPStatus
 from itertools import chain, islice
 from typing import Final
 
+from coordinator.admin.family_text import CONTENT_TYPE, escape
 from coordinator.admin.http import Answer
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LINES: Final = 500
 """Lines of one part of a page."""
-_ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _NO_MEMBER: Final = ',member_host="unknown",consumer_id="unknown",client_id="unknown"'
 FAMILIES: Final[Mapping[str, tuple[str, str, str]]] = {
     "kafka_consumergroup_group_offset": (
@@ -43,7 +42,7 @@ LATEST: Final = "kafka_partition_latest_offset"
 
 
 @dataclass(slots=True)
-class Seen:
+class OfTopics:
     """Figures of a survey that /metrics does not show."""
 
     lag_of_topic: dict[tuple[str, str], int] = field(default_factory=dict)
@@ -58,17 +57,12 @@ class Seen:
         self.ends[topic, number] = end
 
 
-def lag_exporter_page(cluster: str, values: Mapping[str, Sequence[str]], seen: Seen) -> Answer:
+def lag_exporter_page(cluster: str, values: Mapping[str, Sequence[str]], seen: OfTopics) -> Answer:
     """Return the page, of the lines of /metrics by their family and of what it does not show."""
     return Answer(HTTPStatus.OK, _parts(f'cluster_name="{escape(cluster)}",', values, seen), CONTENT_TYPE)
 
 
-def escape(text: str) -> str:
-    """Return a label's value as it is written between quotes, in UTF-8 whatever the text is."""
-    return text.translate(_ESCAPES).encode(errors="backslashreplace").decode()
-
-
-def _parts(cluster: str, values: Mapping[str, Sequence[str]], seen: Seen) -> Iterator[bytes]:
+def _parts(cluster: str, values: Mapping[str, Sequence[str]], seen: OfTopics) -> Iterator[bytes]:
     for name, (family, more, text) in FAMILIES.items():
         lines = values.get(family, ())
         yield from _family(name, text, (_translated(name, family, cluster, more, line) for line in lines))

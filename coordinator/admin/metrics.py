@@ -8,29 +8,23 @@ as the settings allow, always the same ones, and how many have none is a line to
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from itertools import chain
 from typing import Final
 
+from coordinator.admin.family_text import CONTENT_TYPE, escape, family_parts
 from coordinator.admin.http import Answer
 from coordinator.admin.lag import SeenEnds
-from coordinator.admin.lag_exporter import CONTENT_TYPE, Seen, escape, lag_exporter_page
+from coordinator.admin.lag_exporter import OfTopics, lag_exporter_page
+from coordinator.admin.shard_metrics import shard_families
 from coordinator.admin.status import WINDOW, Commits, Status, group_status
-from coordinator.core.requests.survey import GroupSeen, PartitionsSeen
-from coordinator.core.requests.survey import Seen as Surveyed
+from coordinator.core.requests.survey import ClusterSeen, GroupSeen, PartitionsSeen, Seen, ShardSeen
+from coordinator.runtime.figures.family import Family
 
 FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_build_info": "1, with the version of this node.",
     "kcoord_connections": "Connections of members and tools.",
     "kcoord_unwritten_bytes": "Bytes of records that wait for the disk.",
-    "kcoord_mirror_delay_seconds": "Time for which Kafka has lacked an offset that is committed here.",
-    "kcoord_mirror_groups": "Groups of this node that are mirrored to Kafka.",
-    "kcoord_mirror_groups_behind": "Groups of which Kafka lacks an offset that is committed here.",
-    "kcoord_mirror_groups_stopped": "Groups that Kafka does not take, as when its group has members of its own.",
-    "kcoord_mirror_groups_refused": "Groups of which Kafka does not take some partition.",
-    "kcoord_mirror_writes_total": "Writes of the mirror that were answered.",
-    "kcoord_mirror_failures_total": "Those of them that failed.",
-    "kcoord_limit_used": "Of a limit of the node, by its setting: how much of it is used now.",
-    "kcoord_limit_most": "The limit.",
-    "kcoord_limit_reached_total": "How often it has refused, closed or held something since the node started.",
+    "kcoord_kafka_reachable": "1 while Kafka answers this node, else 0.",
     "kcoord_survey_timestamp_seconds": "When groups were looked at last.",
     "kcoord_series_left_out": "Groups and partitions without lines, for there are more than the settings allow.",
     "kcoord_group_state": "1, with the state that the group is in.",
@@ -45,6 +39,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "kcoord_group_lag": "Records between the committed offset and the high watermark.",
     "kcoord_group_lag_seconds": "Time since the high watermark was at the committed offset, interpolated.",
 }
+"""Every family of groups by name, in the order of the page; all are gauges."""
 _LINES: Final = 500
 """Lines of one part of the page."""
 
@@ -77,22 +72,25 @@ class Metrics:
         self._max_partitions = max_partitions
         self._known: dict[tuple[str, str, int], _Partition] = {}
         self._values: Mapping[str, Sequence[str]] = {}
+        self._families: Sequence[Family] = ()
         self._is_taking = False
         self._cluster = cluster
-        self._seen = Seen()
+        self._of_topics = OfTopics()
 
     def page(self) -> Answer:
         """Answer with what was seen last."""
-        return Answer(HTTPStatus.OK, _parts(self._values), CONTENT_TYPE)
+        return Answer(HTTPStatus.OK, chain(_parts(self._values), family_parts(self._families)), CONTENT_TYPE)
 
     def lag_exporter(self) -> Answer:
         """Answer with the same under the names of kafka-lag-exporter."""
-        return lag_exporter_page(self._cluster, self._values, self._seen)
+        return lag_exporter_page(self._cluster, self._values, self._of_topics)
 
-    def take(self, seen: Sequence[Surveyed], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
-        """Take in a survey, with figures of the node by their names; pauses now and then, and is shown once it ends.
+    def take(
+        self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int, families: Sequence[Family] = ()
+    ) -> Iterator[None]:
+        """Take in a survey, with figures of the node by their names and families beside those of groups and shards.
 
-        Labels follow the name of a figure as they are written on the page.
+        It pauses now and then, and is shown once it ends.
 
         One that comes while another is being taken in is passed over.
         """
@@ -101,21 +99,24 @@ class Metrics:
         self._is_taking = True
         try:
             yield from self._take(seen, node, wall_ms)
+            whole = [each for each in seen if isinstance(each, ShardSeen | ClusterSeen)]
+            self._families = (*families, *shard_families(whole))
         finally:
             self._is_taking = False
 
-    def _take(self, seen: Sequence[Surveyed], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
+    def _take(self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
         lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
         lines["kcoord_build_info"].append(_line("kcoord_build_info", f'version="{escape(self._version)}"', 1))
         for name, value in node.items():
-            family, _, labels = name.partition("{")
-            lines[family].append(_line(family, labels.removesuffix("}"), value))
+            lines[name].append(_line(name, "", value))
         lines["kcoord_survey_timestamp_seconds"].append(_line("kcoord_survey_timestamp_seconds", "", wall_ms / 1000))
         groups: dict[str, _Group] = {}
         before, self._known = self._known, {}
         left_out = 0
-        more = Seen()
+        more = OfTopics()
         for one in seen:
+            if isinstance(one, ShardSeen | ClusterSeen):
+                continue
             if isinstance(one, GroupSeen):
                 groups[one.group_id] = _Group(one)
                 continue
@@ -129,7 +130,7 @@ class Metrics:
                 yield
         for of, count in (("groups", max(0, len(groups) - self._max_groups)), ("partitions", left_out)):
             lines["kcoord_series_left_out"].append(_line("kcoord_series_left_out", f'of="{of}"', count))
-        self._values, self._seen = lines, more
+        self._values, self._of_topics = lines, more
 
     def _take_partitions(
         self,
@@ -137,7 +138,7 @@ class Metrics:
         group: _Group,
         before: Mapping[tuple[str, str, int], _Partition],
         lines: Mapping[str, list[str]],
-        more: Seen,
+        more: OfTopics,
         wall_ms: int,
     ) -> int:
         """Take in some partitions; return how many have no lines."""
@@ -198,7 +199,6 @@ def _line(name: str, labels: str, value: float) -> str:
 def _parts(values: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
     for name, lines in values.items():
         if lines:
-            kind = "counter" if name.endswith("_total") else "gauge"
-            yield f"# HELP {name} {FAMILIES[name]}\n# TYPE {name} {kind}\n".encode()
+            yield f"# HELP {name} {FAMILIES[name]}\n# TYPE {name} gauge\n".encode()
         for begin in range(0, len(lines), _LINES):
             yield "".join(lines[begin : begin + _LINES]).encode()

@@ -5,6 +5,7 @@ import ipaddress
 import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
+from pathlib import Path
 
 from structlog.typing import FilteringBoundLogger
 
@@ -15,6 +16,9 @@ from coordinator.admin.surveying import Surveyor
 from coordinator.config.admin import AdminSettings
 from coordinator.core.requests.survey import Seen
 from coordinator.protocol.text.addresses import format_address, parse_address
+from coordinator.runtime.figures.family import Family
+from coordinator.runtime.figures.node import NodeFigures
+from coordinator.runtime.figures.process import process_families
 
 __all__ = ["Admin", "AdminListenError"]
 
@@ -22,8 +26,9 @@ __all__ = ["Admin", "AdminListenError"]
 class Admin:
     """The pages of one node; its methods belong to the node's thread."""
 
-    def __init__(self, settings: AdminSettings, log: FilteringBoundLogger) -> None:
+    def __init__(self, settings: AdminSettings, data_dir: Path, log: FilteringBoundLogger) -> None:
         self._log = log
+        self._data_dir = data_dir
         self._listen = settings.listen
         self._condition = Condition()
         self._metrics = Metrics(
@@ -68,6 +73,7 @@ class Admin:
         look: Callable[[], Iterator[Seen]],
         figures: Callable[[], Mapping[str, float]],
         what_lacks: Callable[[], str],
+        counted: NodeFigures,
     ) -> None:
         """Look at a node that runs from now on: whether its loop turns, whether it is ready, and at its groups.
 
@@ -76,10 +82,10 @@ class Admin:
         """
 
         def hand_over(seen: tuple[Seen, ...]) -> None:
-            self._server.call(self._take, self._metrics.take(seen, figures(), round(time.time() * 1000)))
+            self._server.call(self._begin_to_take, seen, figures(), counted.families())
 
         self._condition.what_lacks = what_lacks
-        self._heart = Heart(loop, self._condition, why_not_ready)
+        self._heart = Heart(loop, self._condition, why_not_ready, counted.loop_lag.observe)
         self._surveyor = Surveyor(loop, look, hand_over, self._survey_s)
 
     def close(self) -> None:
@@ -89,6 +95,13 @@ class Admin:
         if self._surveyor is not None:
             self._surveyor.stop()
         self._server.close()
+
+    def _begin_to_take(
+        self, seen: tuple[Seen, ...], figures: Mapping[str, float], families: tuple[Family, ...]
+    ) -> None:
+        """Begin to take in a survey, with what the system tells; on the thread of the pages."""
+        everything = (*families, *process_families(self._data_dir))
+        self._take(self._metrics.take(seen, figures, round(time.time() * 1000), everything))
 
     def _take(self, work: Iterator[None]) -> None:
         """Do some of the work on a survey, and the rest in turns of its own; on the thread of the pages."""

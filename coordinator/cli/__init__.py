@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from coordinator.cli.parts.addressing.contexts import ContextName, take_context
 from coordinator.cli.parts.asking import CommandConfig, take_command_config
 from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
 from coordinator.cli.verbs.access import acl, user
+from coordinator.cli.verbs.installing import assets, completion, contexts
 from coordinator.cli.verbs.moving import backups, exports, imports
 from coordinator.cli.verbs.serving import console
 from coordinator.cli.verbs.shards import looking, moving
@@ -34,6 +36,9 @@ app.add_typer(acl.app, name="acl")
 app.add_typer(user.app, name="user")
 app.add_typer(imports.app, name="import")
 app.command("export")(exports.export)
+app.add_typer(assets.app, name="assets")
+app.add_typer(contexts.app, name="context")
+app.command("completion")(completion.completion)
 app.command("console")(console.console)
 app.command("demo")(demo.demo)
 app.command("doctor")(doctor.doctor)
@@ -47,7 +52,9 @@ def _say_version(*, is_asked: bool) -> None:
 
 @app.callback()
 def kcoord(
+    context: typer.Context,
     command_config: CommandConfig = None,
+    context_name: ContextName = None,
     *,
     version: Annotated[
         bool,
@@ -57,6 +64,7 @@ def kcoord(
     """Consumer groups for Spark: the coordinator and its tools."""
     del version  # its callback has said it
     take_command_config(command_config)
+    take_context(context, context_name)
 
 
 def main() -> None:

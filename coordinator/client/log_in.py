@@ -28,7 +28,7 @@ class LogInError(SecurityError):
 
 
 class LogInRefusedError(LogInError):
-    """The coordinator does not let this client log in."""
+    """This client is not let in, or has no secret to log in with, and trying again with the same one would not help."""
 
 
 class Proof(Protocol):
@@ -51,7 +51,9 @@ class ScramProof:
         try:
             self._client: Any = ScramClient([security.mechanism], security.username, security.password.read())
         except ScramException as error:
-            raise LogInError(f"cannot be logged in to: {_plain(error)}") from None
+            raise LogInRefusedError(
+                f"cannot be logged in to with this user name and password: {_plain(error)}"
+            ) from None
         self._is_proven = False
 
     def first(self) -> bytes:
@@ -91,7 +93,7 @@ class TokenProof:
     def __init__(self, security: ClientSecurity) -> None:
         self._token = security.token.read().strip()
         if not self._token or not self._token.isascii() or not self._token.isprintable() or " " in self._token:
-            raise LogInError("is not shown the token: it is empty, or is no token")
+            raise LogInRefusedError("is not shown the token: it is empty, or is no token")
 
     def first(self) -> bytes:
         """Return the token as RFC 7628 has it said."""
@@ -130,7 +132,7 @@ def log_in(sock: socket.socket, security: ClientSecurity, timeout_s: float) -> N
                 return
             data = proof.following(answer.data)
     except LocalProtocolError as error:
-        raise LogInError(f"cannot be logged in to: {error}; the token is too long") from None
+        raise LogInRefusedError(f"cannot be logged in to: {error}; the token is too long") from None
     except RemoteProtocolError as error:
         raise LogInError(f"does not speak as a kcoord coordinator: {error}") from error
 
@@ -139,7 +141,7 @@ def _must_not_be_refused(response: LogInResponse | ErrorResponse) -> LogInRespon
     if isinstance(response, LogInResponse) and response.error is ErrorCode.NONE:
         return response
     if response.error is ErrorCode.UNSUPPORTED_VERSION:
-        raise LogInError(
+        raise LogInRefusedError(
             "logs nobody in: set kcoord.security.protocol to SSL or PLAINTEXT, or authentication.mechanisms of the node"
         )
     raise LogInRefusedError(f"refused the log-in: {response.message or response.error.name}")

@@ -197,8 +197,13 @@ def security_of_options(given: Mapping[str, str], environment: Mapping[str, str]
 
 
 def _mechanism_of(values: Mapping[str, str], password: Secret, token: Secret) -> str:
-    """Return how the client logs in: as it is told, else by what it has to show."""
+    """Return how the client logs in: as it is told, else by what it has to show; raises SecurityError for two."""
     named = values.get("kcoord.sasl.mechanism", "")
+    if token and password and not named:
+        raise SecurityError(
+            "'kcoord.sasl.password' and 'kcoord.auth.token' are both given, here or in the environment, and may be of "
+            f"two users: set 'kcoord.sasl.mechanism' to {SCRAM_MECHANISMS[-1]} or {TOKEN_MECHANISM}, or remove one"
+        )
     return named or (TOKEN_MECHANISM if token and not password else SCRAM_MECHANISMS[-1])
 
 

@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 import google_crc32c
 
-from coordinator.core.effects import BugMet, Effect, Halt, WakeAt, WatchTopics
+from coordinator.core.effects import BugMet, Effect, Halt, WakeAt
 from coordinator.core.events import (
     AppendRefused,
     BecameDurable,
@@ -56,11 +56,12 @@ from coordinator.core.request_shape import where_of
 from coordinator.core.requests.finding import Neighbours
 from coordinator.core.requests.guarding import GuardedRouter
 from coordinator.core.requests.routing import Router
-from coordinator.core.requests.survey import Seen, survey
+from coordinator.core.requests.survey import Seen, ShardSeen, survey
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.core.shards.standbys import Standbys
+from coordinator.core.shards.watching import Watching
 from coordinator.protocol.parts import NodeAddress
 
 _OFTEN: Final = frozenset({RequestArrived, ConnectionOpened, ConnectionClosed, BecameDurable, GateMoved})
@@ -121,8 +122,7 @@ class Node:
         self._away = self._rack.loads.waiting
         self._remains = self._rack.remains.parts
         self.usage.states += [partial(self.hard_state, index) for index in range(shards)]
-        self._watched = WatchTopics(frozenset())
-        self._watch_marks = [(0, 0, 0)] * shards
+        self._watching = Watching(self._catalog, self._rack)
         self._wake_at_ms: int | None = None
         self._touched = self._rack.touched
         self._direct = self._rack.direct
@@ -214,7 +214,7 @@ class Node:
                     for index, shard in enumerate(self._shards):
                         self._rack.contained(index, event, shard.handle_topics, event, changed)
                     # A late answer tells of topics that nobody watches any more, and nobody would correct it.
-                    self._catalog.keep_only(self._watched.topics, lists_all=self._watched.lists_all)
+                    self._watching.forget_others()
                 case OffsetsResolved():
                     for index, shard in enumerate(self._shards):
                         if shard.awaits(event.lookup_id):
@@ -332,6 +332,14 @@ class Node:
         """The newest answers of Kafka, to look at."""
         return self._catalog
 
+    def survey_alone(self) -> Iterator[Seen]:
+        """Yield the shards of a node that is alone, which is all there is in sync, and then their groups."""
+        shards = range(len(self._shards))
+        for index in shards:
+            end, high_watermark = self._desk_of(index).journal.log_end_offset, self._gates.high_watermark(index)
+            yield ShardSeen(index, self._rack.leader_epochs[index], high_watermark, end, 1, 1, 1)
+        yield from self.survey(shards)
+
     def _desk_of(self, shard: int) -> Desk:
         return self._shards[shard].desk
 
@@ -402,7 +410,7 @@ class Node:
                 desk.sends.clear()
         effects += others
         effects += self._direct
-        effects += self._watch()
+        effects += self._watching.look()
         effects += self._gates.release()
         effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
         self._direct.clear()
@@ -444,28 +452,6 @@ class Node:
             piece = self._snapshots.take_held(committed)
             if piece is not None:
                 self._direct.append(piece)
-
-    def _watch(self) -> list[Effect]:
-        is_same = not self._rack.has_loaded
-        self._rack.has_loaded = False
-        for index in self._touched:
-            mark = self._shards[index].watch_mark
-            if mark != self._watch_marks[index]:
-                self._watch_marks[index] = mark
-                is_same = False
-        if is_same:
-            return []
-        # What a shard that is loaded watches is not known, and is not to be forgotten.
-        kept = self._watched if self._rack.loads.is_loading else WatchTopics(frozenset())
-        watched = WatchTopics(
-            kept.topics.union(*(shard.watched_topics() for shard in self._shards)),
-            kept.lists_all or any(shard.watches_all_topics() for shard in self._shards),
-        )
-        if watched == self._watched:
-            return []
-        self._watched = watched
-        self._catalog.keep_only(watched.topics, lists_all=watched.lists_all)
-        return [watched]
 
     @property
     def _is_more_to_do(self) -> bool:

@@ -56,6 +56,9 @@ LOG_IN: Final = Language(
 )
 """The language of a log-in."""
 
+LOG_IN_NUMBER: Final = LogIn.__struct_config__.tag
+"""The number of its one request, which the language of members does not know."""
+
 
 @dataclass(frozen=True, slots=True)
 class Greeted:

@@ -57,6 +57,9 @@ from coordinator.protocol.messages import Push, RegisterConsumer, Request, Respo
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
 from coordinator.runtime.disk.shard_reading import ShardReader
+from coordinator.runtime.figures.lines import LineFigures
+from coordinator.runtime.figures.node import NodeFigures
+from coordinator.runtime.process.notice_lines import say_notice
 from coordinator.runtime.server.input_bound import InputBound
 
 TICK_MS = 100
@@ -145,8 +148,12 @@ class Driver:
         *,
         each_tick: Callable[[], None] = lambda: None,
         max_pending_bytes: int = 64 * 1024 * 1024,
+        figures: NodeFigures | None = None,
     ) -> None:
         self.clock = clock
+        self._figures = figures or NodeFigures(LineFigures())
+        # Bound once: both come for every request.
+        self._asked, self._answered = self._figures.requests.asked, self._figures.requests.answered
         self._clock_watch = ClockWatch(clock)
         self._each_tick = each_tick
         self._node: NodeMachine
@@ -267,10 +274,12 @@ class Driver:
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
         fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
+        self._asked(connection_id, correlation_id, request)
         self._take(RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def connection_closed(self, connection_id: int, why: str) -> None:
         """Tell the node that a peer is gone."""
+        self._figures.requests.closed(connection_id)
         self._take(ConnectionClosed(connection_id, why))
 
     # ---- time -------------------------------------------------------------------------------------------------------
@@ -363,6 +372,7 @@ class Driver:
     def _perform(self, effect: Effect) -> None:
         # Of these two there is one for every request, and they come first.
         if isinstance(effect, Respond):
+            self._answered(effect.connection_id, effect.correlation_id, effect.response)
             try:
                 self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
             except Exception as error:  # noqa: BLE001 - an answer that cannot be sent costs its connection
@@ -379,7 +389,8 @@ class Driver:
                 except Exception as error:  # noqa: BLE001 - a push that cannot be sent costs its connection
                     self._give_up(connection_id, type(push).__name__, error)
             case Notice():
-                self._journal(effect)
+                self._figures.notices.add(effect)
+                say_notice(self._log, effect)
             case WakeAt(now_ms):
                 self._wake_at(now_ms)
             case CloseConnection(connection_id, why):
@@ -473,15 +484,6 @@ class Driver:
             self._wake.cancel()
         delay_ms = max(0, now_ms - self.clock.monotonic_ms())
         self._wake = self._loop.call_later(delay_ms / 1000, self._on_wake)
-
-    def _journal(self, notice: Notice) -> None:
-        fields = {name: value for name, value in notice.fields if value is not None}
-        if notice.group_id:
-            fields["group"] = notice.group_id
-        if notice.member_id:
-            fields["member"] = notice.member_id
-        say = self._log.warning if notice.is_warning else self._log.info
-        say(notice.kind, why=notice.why, **fields)
 
     def _stop(self, stopped: Stopped) -> None:
         if self._stopped.done():

@@ -9,7 +9,6 @@ import asyncio
 import socket
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
@@ -25,9 +24,9 @@ from coordinator.core.log.entry import CorruptLogError, StorageError
 from coordinator.core.log.meta import ClusterDirectory
 from coordinator.core.log.storage import OpenedLog
 from coordinator.core.mirror.mirrored import Mirrored
+from coordinator.core.node import Node
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.hello import Acquaintance
-from coordinator.core.requests.survey import Seen
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import Address, format_address
@@ -38,6 +37,7 @@ from coordinator.runtime.disk.disk import ClusterDisk
 from coordinator.runtime.disk.log_disk import Reports
 from coordinator.runtime.disk.log_files import most_open_files
 from coordinator.runtime.driver import Stopped
+from coordinator.runtime.figures.node import NodeFigures
 from coordinator.runtime.kafka.access import kafka_access_of
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.peers.limits import PeerLimits
@@ -51,7 +51,6 @@ from coordinator.runtime.security.tls import tls_of_members, tls_of_peers
 from coordinator.runtime.server.port import ListenError, Server
 from coordinator.runtime.zookeeper.port import ZooKeeper
 from coordinator.runtime.zookeeper.session import ZooKeeperSettings
-from coordinator.service.figures import node_figures
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
@@ -64,7 +63,8 @@ from coordinator.service.lifecycle import (
     say_disk,
     why_ended_early,
 )
-from coordinator.service.machine import machine_of, mirror_figures, mirrored_of, what_lacks
+from coordinator.service.limits_seen import limits_seen
+from coordinator.service.machine import machine_of, mirrored_of, what_lacks
 
 if TYPE_CHECKING:
     from coordinator.admin.node import Admin
@@ -99,12 +99,14 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
     log, own = journal.log, settings.node
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: journal_loop_error(log, context))
+    figures = NodeFigures(journal.figures)
     driver = ClusterDriver(
         SystemClock(longest_gap_ms(settings)),
         log,
         loop,
         each_tick=journal.tell_left_out,
         max_pending_bytes=settings.disk.max_pending_bytes,
+        figures=figures,
     )
     tls = tls_of_members(settings.tls, log)
     log_ins = log_ins_of(settings, log)
@@ -119,7 +121,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         log_ins=log_ins,
     )
     rules = rules_of(settings.authorization, log, driver.post)
-    disk = _open_disk(settings, driver)
+    disk = _open_disk(settings, driver, figures)
     known = Acquaintance(cluster_id_of(disk), own.id, metadata.version("kcoord"))
     peer_tls = tls_of_peers(settings.peer_tls, log)
     peers = Peers(known, driver.peer_event, log, limits_of(settings.peers), peer_tls)
@@ -157,7 +159,10 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         kafka = KafkaPort(settings.kafka, driver.post, log, access=kafka_access)
         zookeeper = ZooKeeper(
             ZooKeeperSettings(
-                ",".join(settings.zookeeper.hosts), settings.zookeeper.path, settings.zookeeper.session_timeout_ms
+                ",".join(settings.zookeeper.hosts),
+                settings.zookeeper.path,
+                settings.zookeeper.session_timeout_ms,
+                took=figures.joins_cluster().observe,
             ),
             driver.post,
             log,
@@ -165,13 +170,18 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         ports = _Ports(server, disk, kafka, peers, zookeeper)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
-        mirrored = mirrored_of(settings, lambda: None if node.replication is None else node.replication.coordinator)
+
+        def leading() -> Node | None:
+            return None if node.replication is None else node.replication.coordinator
+
+        mirrored = mirrored_of(settings, leading, figures)
+        figures.limits = lambda: limits_seen(server, leading())
         with machine_of(settings, node, mirrored, driver.post, log, kafka_access) as (machine, more):
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
             async with files_watched(
                 settings, signals, log, tls, *log_in_files(log_ins), rules, kafka_access, peer_tls
             ):
-                return await _run(settings, driver, node, mirrored, ports, told, log, admin)
+                return await _run(settings, driver, node, mirrored, ports, told, log, admin, figures)
     except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -188,6 +198,7 @@ async def _run(
     told: "asyncio.Future[str]",
     log: FilteringBoundLogger,
     admin: "Admin | None",
+    figures: NodeFigures,
 ) -> Stopped:
     joined = asyncio.Event()
 
@@ -216,14 +227,14 @@ async def _run(
         admin.begin(
             asyncio.get_running_loop(),
             lambda: node.waits_for or ("" if joined.is_set() else "it joins"),
-            lambda: _survey(node),
+            node.survey,
             lambda: {
-                **node_figures(
-                    ports.server, ports.disk, None if node.replication is None else node.replication.coordinator
-                ),
-                **mirror_figures(mirrored),
+                "kcoord_connections": ports.server.connections,
+                "kcoord_unwritten_bytes": ports.disk.pending_bytes,
+                "kcoord_kafka_reachable": int(not ports.kafka.why_away),
             },
             lambda: what_lacks(ports.kafka.why_away, mirrored),
+            figures,
         )
     waiting = asyncio.ensure_future(_say_waiting(settings, node, log))
     joining = asyncio.ensure_future(joined.wait())
@@ -308,12 +319,6 @@ async def _until_all_is_said(node: ClusterNode) -> None:
         await asyncio.sleep(_LOOK_S)
 
 
-def _survey(node: ClusterNode) -> Iterator[Seen]:
-    """Look at the groups that are led here."""
-    replication = node.replication
-    return iter(()) if replication is None else replication.coordinator.survey(sorted(replication.led))
-
-
 def _state_of(node: ClusterNode, ports: _Ports) -> dict[str, object]:
     replication = node.replication
     led = () if replication is None else sorted(replication.led)
@@ -330,9 +335,14 @@ def _state_of(node: ClusterNode, ports: _Ports) -> dict[str, object]:
 # ---- the start -------------------------------------------------------------------------------------------------------
 
 
-def _open_disk(settings: Settings, driver: ClusterDriver) -> ClusterDisk:
+def _open_disk(settings: Settings, driver: ClusterDriver, figures: NodeFigures) -> ClusterDisk:
     reports = Reports(
-        driver.became_durable, driver.disk_failed, driver.snapshot_written, driver.log_cut, driver.log_installed
+        driver.became_durable,
+        driver.disk_failed,
+        driver.snapshot_written,
+        driver.log_cut,
+        driver.log_installed,
+        figures.syncs.observe,
     )
     try:
         return ClusterDisk.open(

@@ -68,7 +68,7 @@ def admin_of(settings: Settings, log: FilteringBoundLogger) -> "Iterator[Admin |
         return
     from coordinator.admin.node import Admin, AdminListenError  # a node without it loads nothing of it
 
-    admin = Admin(settings.admin, log)
+    admin = Admin(settings.admin, settings.node.data_dir, log)
     try:
         admin.open()
     except AdminListenError as error:

@@ -11,6 +11,7 @@ from coordinator.core.auditing.auditor import Auditor
 from coordinator.core.effects import Audited, Effect, MirrorEnded, MirrorOffsets
 from coordinator.core.mirror.mirrored import Machine, Mirrored
 from coordinator.core.node import Node
+from coordinator.runtime.figures.node import NodeFigures
 from coordinator.runtime.kafka.access import KafkaAccess
 from coordinator.runtime.kafka.mirror_port import MirrorPort
 from coordinator.runtime.security.reread import Reread
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
     from coordinator.core.cluster_node.node import ClusterNode  # which a node alone never loads
 
 
-def mirrored_of(settings: Settings, coordinator: Callable[[], Node | None]) -> Mirrored | None:
-    """Return the mirror of a node of which nothing is loaded yet, None where none is wanted."""
+def mirrored_of(settings: Settings, coordinator: Callable[[], Node | None], figures: NodeFigures) -> Mirrored | None:
+    """Return the mirror of a node of which nothing is loaded yet, with its figures; None where none is wanted."""
     if not settings.mirror.enabled:
         return None
-    return Mirrored(coordinator, settings.mirror.for_core(settings.kafka.request_timeout_ms), settings.mirror.wants)
+    mirror = settings.mirror
+    mirrored = Mirrored(coordinator, mirror.for_core(settings.kafka.request_timeout_ms), mirror.wants)
+    figures.mirror = lambda: mirrored.mirror.figures
+    return mirrored
 
 
 @contextlib.contextmanager
@@ -53,11 +57,6 @@ def machine_of(
             yield mirrored, {**more, MirrorOffsets: port.write, MirrorEnded: port.end}
         finally:
             port.close()
-
-
-def mirror_figures(mirrored: Mirrored | None) -> Mapping[str, float]:
-    """Return the metrics of a mirror, if there is one."""
-    return {} if mirrored is None else mirrored.mirror.figures
 
 
 def what_lacks(why_away: str, mirrored: Mirrored | None) -> str:

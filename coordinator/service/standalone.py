@@ -28,6 +28,7 @@ from coordinator.runtime.clock_watch import why_far_from_log
 from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.log_files import most_open_files
 from coordinator.runtime.driver import Driver, Stopped
+from coordinator.runtime.figures.node import NodeFigures
 from coordinator.runtime.kafka.access import kafka_access_of
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.loading import LoadEnded, Progress
@@ -38,7 +39,6 @@ from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.server.port import Server
-from coordinator.service.figures import node_figures
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
@@ -51,7 +51,8 @@ from coordinator.service.lifecycle import (
     say_disk,
     why_ended_early,
 )
-from coordinator.service.machine import machine_of, mirror_figures, mirrored_of, what_lacks
+from coordinator.service.limits_seen import limits_seen
+from coordinator.service.machine import machine_of, mirrored_of, what_lacks
 
 if TYPE_CHECKING:
     from coordinator.admin.node import Admin
@@ -67,12 +68,14 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
     log = journal.log
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: journal_loop_error(log, context))
+    figures = NodeFigures(journal.figures)
     driver = Driver(
         SystemClock(longest_gap_ms(settings)),
         log,
         loop,
         each_tick=journal.tell_left_out,
         max_pending_bytes=settings.disk.max_pending_bytes,
+        figures=figures,
     )
     open_logs = most_open_files(settings.node.shards)
     tls = tls_of_members(settings.tls, log)
@@ -89,7 +92,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
     )
     rules = rules_of(settings.authorization, log, driver.post)
     authorizer = None if rules is None else Authorizer(rules.value)
-    disk = _open_disk(settings, driver)
+    disk = _open_disk(settings, driver, figures)
     try:
         say_disk(disk, log)
         if disk.is_new:
@@ -105,7 +108,8 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
             assignors,
             authorizer,
         )
-        mirrored = mirrored_of(settings, lambda: node)
+        mirrored = mirrored_of(settings, lambda: node, figures)
+        figures.limits = partial(limits_seen, server, node)
         if admin is not None:
             admin.is_not_ready("it loads its log")
         if not _load(node, disk, settings.node.shards, log, signals):
@@ -119,7 +123,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         with machine_of(settings, node, mirrored, driver.post, log, kafka_access) as (machine, more):
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
             async with files_watched(settings, signals, log, tls, *log_in_files(log_ins), rules, kafka_access):
-                return await _run(driver, node, mirrored, own.shards, server, disk, kafka, told, log, admin)
+                return await _run(driver, node, mirrored, server, disk, kafka, told, log, admin, figures)
     except (StorageError, AssignorError) as error:
         raise StartError(str(error)) from error
     finally:
@@ -130,13 +134,13 @@ async def _run(
     driver: Driver,
     node: Node,
     mirrored: Mirrored | None,
-    shards: int,
     server: Server,
     disk: Disk,
     kafka: KafkaPort,
     told: "asyncio.Future[str]",
     log: FilteringBoundLogger,
     admin: "Admin | None",
+    figures: NodeFigures,
 ) -> Stopped:
     driver.start()
     kafka.start()
@@ -146,9 +150,14 @@ async def _run(
             admin.begin(
                 asyncio.get_running_loop(),
                 lambda: "",
-                lambda: node.survey(range(shards)),
-                lambda: {**node_figures(server, disk, node), **mirror_figures(mirrored)},
+                node.survey_alone,
+                lambda: {
+                    "kcoord_connections": server.connections,
+                    "kcoord_unwritten_bytes": disk.pending_bytes,
+                    "kcoord_kafka_reachable": int(not kafka.why_away),
+                },
                 lambda: what_lacks(kafka.why_away, mirrored),
+                figures,
             )
         failing = asyncio.ensure_future(driver.run())
         await asyncio.wait([failing, told], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]
@@ -191,7 +200,7 @@ def _why_look(data_dir: Path) -> str:
     )
 
 
-def _open_disk(settings: Settings, driver: Driver) -> Disk:
+def _open_disk(settings: Settings, driver: Driver, figures: NodeFigures) -> Disk:
     try:
         return Disk.open(
             settings.node.data_dir,
@@ -200,6 +209,7 @@ def _open_disk(settings: Settings, driver: Driver) -> Disk:
             on_durable=driver.became_durable,
             on_snapshot=driver.snapshot_written,
             on_failure=driver.disk_failed,
+            took_to_sync=figures.syncs.observe,
             segment_bytes=settings.disk.segment_bytes,
             max_pending_bytes=settings.disk.max_pending_bytes,
             wait_s=settings.disk.close_timeout_ms / 1000,

@@ -108,10 +108,10 @@ def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
 
 
 def log_in_refused(settings: MemberSettings, why: str) -> KcoordError:
-    """Say that a coordinator did not let this member log in."""
+    """Say that this member could not log in."""
     return RefusedError(
-        f"A coordinator did not let a member of group '{settings.group_id}' log in: it {why}. The log of the "
-        "coordinator's node says more.",
+        f"A member of group '{settings.group_id}' could not log in: the coordinator {why}. The log of its node may "
+        "say more.",
         ErrorCode.SASL_AUTHENTICATION_FAILED.name,
     )
 

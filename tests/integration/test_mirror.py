@@ -116,4 +116,4 @@ def test_a_group_with_members_in_kafka_keeps_its_own_offsets(
     assert eventually(lambda: line in page(admin, "/metrics/lag-exporter"), PATIENCE_S)
     theirs.close()
     assert eventually(lambda: seen_by_confluent(servers, f"seen-{group}") == {(name, 0): 10}, PATIENCE_S)
-    assert "mirror-goes-on" in mirroring.log_tail(lines=100)
+    assert eventually(lambda: "mirror-goes-on" in mirroring.log_tail(lines=1000), PATIENCE_S)

@@ -123,6 +123,18 @@ def test_what_one_member_has_is_shared_with_another_in_turns_of_so_many_partitio
     assert turns >= 4 * len(free) // 50
 
 
+def test_topics_of_one_partition_are_looked_at_in_turns_too():
+    """50,000 topics were gone through in one turn of over 100 ms."""
+    topics = {f"t{number:03}": 1 for number in range(600)}
+    held = {"m1": PartitionSet((topic, 0) for topic in topics)}
+    question = input_of({"m1": (frozenset(topics), 1)}, topics, held)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("coordinator.core.groups.assignment.assignors.assignor.PARTITIONS_A_TURN", 100)
+        turns = list(sticky.in_turns(question))
+    # Their columns, what is there of each and what nobody has.
+    assert len(turns) >= 6 + 2 * 60
+
+
 @given(equal_members, partition_counts, wild_current)
 def test_with_equal_subscriptions_everyone_gets_its_share_rounded_down_or_up(members, partitions, current):
     answer = sticky(input_of(members, partitions, current))

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 
 from coordinator.cli.parts.asking import parse_timeout
 from coordinator.cli.parts.reset_target import where_to
-from coordinator.cli.verbs.wait import parse_seconds
+from coordinator.cli.verbs.waiting.wait import parse_seconds
 from coordinator.protocol.text.durations import parse_duration_ms
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.kinds import duration_ms, spark_duration_ms

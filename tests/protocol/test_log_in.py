@@ -228,6 +228,19 @@ def test_whoever_is_known_passes_with_all_that_it_said_and_may_log_in_all_the_sa
     assert denied.door.let_in_as == []
 
 
+def test_whoever_is_known_is_heard_by_the_session_of_members_once_no_log_in_is_so_long() -> None:
+    client = Client(Principal("by certificate"))
+    begun = (1024 * 1024).to_bytes(4) + bytes(16 * 1024)
+    assert client.gate.take(begun) == b""
+    assert client.gate.take(bytes(32 * 1024)) == client.hello + begun + bytes(32 * 1024)
+    longest = Client(Principal("by certificate"))
+    data = token_message(GOOD + "x" * (16 * 1024 - 100))
+    asked = longest.session.ask(LogIn("OAUTHBEARER", data))
+    assert longest.gate.take(asked[:-1]) == b""
+    assert longest.gate.take(asked[-1:]) == b""
+    assert longest.door.refused == ["its token is refused: it has expired"]
+
+
 def test_a_mechanism_that_is_not_taken_is_answered_with_those_that_are() -> None:
     client = Client(mechanisms="SCRAM-SHA-512")
     answer = client.say("PLAIN", b"\0alice\0pencil")

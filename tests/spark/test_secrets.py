@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 import spark_kcoord
 from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
+from coordinator.runtime.security.users_store import add_password
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.source_options import parse_options
 from tests.helpers.canaries import OF_CLIENTS, OF_READS, canary, found_in, with_client_secret
@@ -50,23 +51,30 @@ PAGES = ("/jobs/", "/stages/", "/environment/", "/SQL/", "/StreamingQuery/", "/e
 
 @pytest.fixture
 def locked(kafka: LocalKafka, tmp_path: Path) -> Iterator[tuple[LocalCoordinator, dict[str, str]]]:
-    """Return a node that lets in who shows a certificate, and the options of one whose key is locked by a canary."""
+    """Return a node, and options by which somebody shows a certificate and logs in, the secrets of both canaries."""
     authority = Authority(tmp_path)
     own = authority.pair()
-    name = "kcoord.ssl.key.password"
+    name, password = "kcoord.ssl.key.password", "kcoord.sasl.password"
+    users = tmp_path / "users"
+    add_password(users, "alice", canary(password), ("SCRAM-SHA-256",), 4096)
     shown = lock(authority.pair("spark", common_name="spark"), canary(name))
     options = {
-        "kcoord.security.protocol": "SSL",
+        "kcoord.security.protocol": "SASL_SSL",
         "kcoord.ssl.ca.location": str(authority.trusted),
         "kcoord.ssl.certificate.location": str(shown.certificate),
         "kcoord.ssl.key.location": str(shown.key),
         name: canary(name),
+        "kcoord.sasl.mechanism": "SCRAM-SHA-256",
+        "kcoord.sasl.username": "alice",
+        password: canary(password),
     }
     settings = {
         "tls.certificate": own.certificate,
         "tls.key": own.key,
         "tls.trusted_certificates": authority.trusted,
         "tls.client_auth": "required",
+        "authentication.mechanisms": "SCRAM-SHA-256",
+        "authentication.users_file": users,
     }
     with LocalCoordinator(kafka.bootstrap_servers, tmp_path / "node", settings=settings) as node:
         yield node, options

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.client.command_config import read_command_config
+from coordinator.client.configuration.command_config import read_command_config
 from coordinator.client.security import SECURITY_SETTINGS, Coordinators, SecurityError, security_of_options
 from coordinator.config import ConfigError, load_settings
 from coordinator.config.render import config_file

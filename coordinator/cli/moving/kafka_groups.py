@@ -19,7 +19,7 @@ from kafka.errors import KafkaError, for_code
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPartition
 
-from coordinator.client.command_config import read_named_values
+from coordinator.client.configuration.command_config import read_named_values
 from coordinator.client.security import SecurityError
 from coordinator.protocol.ids import TopicPartition
 from coordinator.runtime.kafka.access import KafkaAccess

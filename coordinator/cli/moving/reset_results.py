@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ResetResult
 
@@ -12,8 +12,8 @@ RESET_COLUMNS: Final = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OF
 
 def write_results(results: Sequence[tuple[str, ResetResult]], output: OutputFormat, *, dry: bool) -> None:
     """Write the results of groups, each with its group's id."""
-    if output is OutputFormat.JSON:
-        write_json([row_as_json(group, result, dry=dry) for group, result in results])
+    if output.is_document:
+        write_document(output, [row_as_json(group, result, dry=dry) for group, result in results])
         return
     rows: list[tuple[Cell, ...]] = [
         (

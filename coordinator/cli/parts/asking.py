@@ -7,9 +7,10 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
+from coordinator.cli.parts.addressing.contexts import addresses_in_force, settings_in_force
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import OutputFormat
-from coordinator.client.command_config import read_command_config
+from coordinator.client.configuration.command_config import read_command_config
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import ask
 from coordinator.client.security import Coordinators, SecurityError, security_of_options
@@ -29,6 +30,12 @@ def must_be_addresses(text: str) -> str:
     return text
 
 
+def take_addresses(context: typer.Context, parameter: typer.CallbackParam, given: str | None) -> str | None:
+    """Return the addresses that are in force, None for none; raises typer.BadParameter when one is no address."""
+    text = addresses_in_force(context, parameter, given)
+    return None if text is None else must_be_addresses(text)
+
+
 def parse_timeout(text: str | float) -> float:
     """Read a time-out of 0.1 s to 10 m in seconds, which a number without a unit is; raises typer.BadParameter."""
     try:
@@ -44,7 +51,7 @@ Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
 Coordinator = Annotated[
     str,
     typer.Option(
-        callback=must_be_addresses,
+        callback=take_addresses,
         metavar="HOST:PORT[,...]",
         envvar="KCOORD_COORDINATOR",
         help="Coordinator nodes, of which one that answers is enough.",
@@ -89,7 +96,7 @@ def coordinators_of(text: str) -> Coordinators:
     path = _command_config.get()
     try:
         given = {} if path is None else read_command_config(path)
-        return Coordinators(parse_addresses(text), security_of_options(given))
+        return Coordinators(parse_addresses(text), security_of_options({**settings_in_force(text), **given}))
     except SecurityError as error:
         notes.print(f"error: {error}")
         raise typer.Exit(ExitCode.USAGE) from None

@@ -1,7 +1,7 @@
-"""Writes rows to standard output: as a table or CSV with one header line, or as JSON.
+"""Writes rows to standard output: as a table or CSV with one header line, or as JSON or YAML.
 
 Nothing written contains a control character or a mark of direction, whatever a member calls itself, and no text in a
-CSV begins as a formula; a value that is not known is `-` in a table, empty in CSV and null in JSON.
+CSV begins as a formula; a value that is not known is `-` in a table, empty in CSV and null in JSON and YAML.
 """
 
 import csv
@@ -24,24 +24,30 @@ class OutputFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
     CSV = "csv"
+
+    @property
+    def is_document(self) -> bool:
+        """Say whether values are written with their names, as one document."""
+        return self in (OutputFormat.JSON, OutputFormat.YAML)
 
 
 def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Write rows in any form; as JSON each is an object with the columns' names in lower case."""
+    """Write rows in any form; in a document each is an object with the columns' names in lower case."""
     match output:
         case OutputFormat.TABLE:
             write_table(columns, rows)
         case OutputFormat.CSV:
             write_csv(columns, rows)
-        case OutputFormat.JSON:
+        case OutputFormat.JSON | OutputFormat.YAML:
             names = [column.lower().replace("-", "_").replace("#", "") for column in columns]
-            write_json([dict(zip(names, row, strict=True)) for row in rows])
+            write_document(output, [dict(zip(names, row, strict=True)) for row in rows])
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One group as it is shown: rows for tables and CSV, a document for JSON, which only JSON makes."""
+    """One group as it is shown: rows for tables and CSV, and a document, which only JSON and YAML make."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Cell]]
@@ -49,12 +55,12 @@ class View:
 
 
 def write_views(output: OutputFormat, views: Sequence[View], *, is_one: bool) -> None:
-    """Write views: tables with an empty line between them, one CSV, or JSON; several documents come as a list.
+    """Write views: tables with an empty line between them, one CSV, or a document; several come as a list.
 
     A CSV has another header line only where the columns change.
     """
-    if output is OutputFormat.JSON:
-        write_json(views[0].document() if is_one else [view.document() for view in views])
+    if output.is_document:
+        write_document(output, views[0].document() if is_one else [view.document() for view in views])
         return
     for columns, run in groupby(views, key=lambda view: tuple(view.columns)):
         if output is OutputFormat.CSV:
@@ -99,8 +105,15 @@ class GrowingTable:
         sys.stdout.writelines([f"{(line % row).rstrip()}\n" for row in zip(*cells, strict=True)])
 
 
-def write_json(value: Mapping[str, object] | Sequence[object]) -> None:
-    """Write one JSON document, indented."""
+def write_document(output: OutputFormat, value: Mapping[str, object] | Sequence[object]) -> None:
+    """Write one document: JSON, indented, or YAML, in which all that is not ASCII is escaped."""
+    if output is OutputFormat.YAML:
+        import yaml  # what nobody asks for need not be loaded
+
+        sys.stdout.write(
+            yaml.safe_dump(msgspec.to_builtins(value), sort_keys=False, allow_unicode=False, width=1 << 30)
+        )
+        return
     sys.stdout.write(json_document(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
 
 

@@ -8,7 +8,7 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
-from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.client.cluster_view import ClusterView, NodeView
 from coordinator.protocol.text.addresses import format_address
 from coordinator.protocol.vocabulary import NodeStatus
@@ -38,8 +38,8 @@ def describe_cluster(coordinator: Coordinator, output: Output = OutputFormat.TAB
     """Show the cluster's id, its controller and settings, and how many of its nodes and shards are well."""
     cluster = survey(coordinator, timeout)
     note_silent_nodes(cluster)
-    if output is OutputFormat.JSON:
-        write_json(_cluster_as_json(cluster))
+    if output.is_document:
+        write_document(output, _cluster_as_json(cluster))
         return
     facts: list[tuple[Cell, ...]] = [
         ("cluster id", cluster.cluster_id or "none: the coordinator is alone"),
@@ -61,8 +61,8 @@ def status(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeou
     """Say whether every shard is served and in sync and every node answers; if not, what is wrong, with exit code 4."""
     cluster = survey(coordinator, timeout)
     troubles = cluster.troubles()
-    if output is OutputFormat.JSON:
-        write_json({**_cluster_as_json(cluster), "is_well": not troubles, "troubles": troubles})
+    if output.is_document:
+        write_document(output, {**_cluster_as_json(cluster), "is_well": not troubles, "troubles": troubles})
     else:
         rows: list[tuple[Cell, ...]] = [(trouble,) for trouble in troubles]
         write_rows(output, ("TROUBLE",), rows)
@@ -77,8 +77,8 @@ def list_nodes(coordinator: Coordinator, output: Output = OutputFormat.TABLE, ti
     """List the nodes with what they lead, and who is the controller."""
     cluster = survey(coordinator, timeout)
     note_silent_nodes(cluster)
-    if output is OutputFormat.JSON:
-        write_json([_node_as_json(node) for node in cluster.nodes])
+    if output.is_document:
+        write_document(output, [_node_as_json(node) for node in cluster.nodes])
         return
     write_rows(output, NODE_COLUMNS, [_node_row(node) for node in cluster.nodes])
 
@@ -98,7 +98,7 @@ def describe_node(
         notes.print(f"error: node {node} could not be asked: it {seen.why_not_asked}")
         raise typer.Exit(ExitCode.ERROR)
     copies = [(shard, shard.copies[node]) for shard in cluster.shards if node in shard.copies]
-    if output is OutputFormat.JSON:
+    if output.is_document:
         shards = [
             {
                 "shard": shard.shard,
@@ -111,7 +111,7 @@ def describe_node(
             }
             for shard, copy in copies
         ]
-        write_json({**_node_as_json(seen), "shards": shards})
+        write_document(output, {**_node_as_json(seen), "shards": shards})
         return
     rows: list[tuple[Cell, ...]] = [
         (

@@ -21,7 +21,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from coordinator.cli.parts.asking import coordinators_of, parse_timeout
+from coordinator.cli.parts.asking import coordinators_of, parse_timeout, take_addresses
 from coordinator.cli.parts.doctor_check import Check, UnansweredError, said_by
 from coordinator.cli.parts.doctor_spark import MINIMUM_PYTHON, look_at_spark
 from coordinator.cli.parts.exits import ExitCode
@@ -46,7 +46,10 @@ def doctor(
     coordinator: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT[,...]", envvar="KCOORD_COORDINATOR", help="Coordinator nodes of which one should answer."
+            callback=take_addresses,
+            metavar="HOST:PORT[,...]",
+            envvar="KCOORD_COORDINATOR",
+            help="Coordinator nodes of which one should answer.",
         ),
     ] = None,
     kafka: Annotated[

@@ -9,14 +9,15 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
-from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_json, write_rows, write_views
+from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_document, write_rows, write_views
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, filter_groups, groups_meant
 from coordinator.cli.parts.which_partitions import format_partitions, left_claims
 from coordinator.cli.verbs import operate
 from coordinator.cli.verbs.lag import lag, lag_of, members
 from coordinator.cli.verbs.looking.events import events, time_text
 from coordinator.cli.verbs.reset import reset_offsets
-from coordinator.cli.verbs.wait import wait
+from coordinator.cli.verbs.waiting.wait import wait
+from coordinator.cli.verbs.waiting.watch import watch
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -65,8 +66,9 @@ def list_groups(
     every, are_all = every_group(coordinator, timeout)
     meant = frozenset(filter_groups([group.group_id for group in every], match))
     groups = [g for g in every if g.group_id in meant and (not state or g.state in state)]
-    if output is OutputFormat.JSON:
-        write_json(
+    if output.is_document:
+        write_document(
+            output,
             [
                 {
                     "group": group.group_id,
@@ -76,14 +78,14 @@ def list_groups(
                     "bytes": group.bytes,
                 }
                 for group in groups
-            ]
+            ],
         )
     else:
         rows = [(group.group_id, group.state, group.members, group.group_epoch, group.bytes) for group in groups]
         write_rows(output, LIST_COLUMNS, rows)
     if not are_all:
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
-    if not groups and output is not OutputFormat.JSON:
+    if not groups and not output.is_document:
         notes.print("No group matches." if every else "There are no groups.")
 
 
@@ -273,5 +275,6 @@ app.command("events")(events)
 app.command("members")(members)
 app.command("lag")(lag)
 app.command("wait")(wait)
+app.command("watch")(watch)
 app.command("reset-offsets")(reset_offsets)
 operate.add_verbs(app)

@@ -6,7 +6,7 @@ chance. Effects are to be performed in their order; `JoinedCluster`, `Remember` 
 the next one is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from typing import Final, assert_never
 
@@ -46,7 +46,9 @@ from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS as
 from coordinator.core.cluster_node.answers.description import Known, describe
 from coordinator.core.cluster_node.answers.draining import HandOver, hand_over
 from coordinator.core.cluster_node.answers.neighbours import neighbours, peers_of
+from coordinator.core.cluster_node.answers.notices import isr_written, published
 from coordinator.core.cluster_node.answers.operators import answer_operator
+from coordinator.core.cluster_node.answers.surveying import survey_cluster
 from coordinator.core.cluster_node.effects import Effect
 from coordinator.core.cluster_node.events import (
     Event,
@@ -81,6 +83,7 @@ from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
 from coordinator.core.replica.replica import Leader
 from coordinator.core.replica.replicas import Replicas
+from coordinator.core.requests.survey import Seen
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.messages import DescribeCluster, DrainNode, ElectLeaders, ReassignShards
@@ -165,17 +168,16 @@ class ClusterNode:
         return hand_over(self.replication, self._rooms, self._identity.node_id, self._replicas_of)
 
     @property
-    def hears_zookeeper(self) -> bool:
-        """Return whether a server of ZooKeeper answers."""
-        return self._rooms.registration.observer.is_connected
-
-    @property
     def cluster(self) -> Cluster | None:
         """Return the cluster that this node is in, even if ZooKeeper has lost it; before that, as it was read."""
         if self.replication is not None:
             return self.replication.cluster
         known = self._rooms.registration.observer.image.cluster
         return None if known is None else known.value
+
+    def survey(self) -> Iterator[Seen]:
+        """Yield what is known of the cluster, and the shards and groups that are led here, a little at a time."""
+        return survey_cluster(self._rooms, self.replication, self._replicas_of)
 
     def start(self, now_ms: int, wall_ms: int) -> None:
         """Begin to live; ZooKeeper's first session is the first event."""
@@ -201,8 +203,7 @@ class ClusterNode:
                 self._do(self._rooms.zookeeper(event, now_ms))
             case ZkReadDone() | ZkMultiDone():
                 effects, ended = self._rooms.answered(event, now_ms)
-                for written in ended:
-                    self._step(written.shard, written)
+                self._isr_written(ended)
                 self._do(effects)
             case Remembered() | StateWanted():
                 self._seen = None
@@ -263,9 +264,7 @@ class ClusterNode:
                 case LeftOffice(why):
                     self._notice("office-left", f"this node is the controller no longer: {why}")
                 case Published(shards):
-                    for shard, entry in shards.items():
-                        why = f"shard {shard} is led by {entry.leader} in epoch {entry.leader_epoch}, {entry.isr}"
-                        self._notice("shard-published", why)
+                    self._out += published(shards)
                 case Stuck(whys):
                     for why in whys:
                         self._notice("stuck", why, is_warning=True)
@@ -399,9 +398,9 @@ class ClusterNode:
 
     # ---- what follows -----------------------------------------------------------------------------------------------
 
-    def _step(self, shard: int, event: said.Event) -> None:
+    def _isr_written(self, ended: Iterable[said.IsrWritten]) -> None:
         if self.replication is not None:
-            self.replication.step(shard, event)
+            self._out += isr_written(self.replication, ended)
 
     def _settle(self) -> None:
         """Let what one room wants be taken in by the others, until nothing is left."""
@@ -485,8 +484,7 @@ class ClusterNode:
         """Make the changes of in-sync sets that can be made; True if something came of it."""
         effects, ended = self._rooms.write(self._now_ms)
         self._do(effects)
-        for written in ended:
-            self._step(written.shard, written)
+        self._isr_written(ended)
         return bool(effects or ended)
 
     def _with_one_wake(self, effects: list[Effect]) -> list[Effect]:

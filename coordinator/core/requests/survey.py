@@ -38,7 +38,30 @@ class PartitionsSeen(msgspec.Struct, frozen=True, gc=False):
     ends: tuple[int | None, ...]
 
 
-Seen: TypeAlias = GroupSeen | PartitionsSeen
+class ShardSeen(msgspec.Struct, frozen=True, gc=False):
+    """A shard that is led here: how far its log is, and how many replicas it has, are in sync and have to be."""
+
+    shard: int
+    leader_epoch: int
+    high_watermark: int
+    log_end: int
+    in_sync: int
+    replicas: int
+    min_in_sync: int
+    is_stalled: bool = False
+
+
+class ClusterSeen(msgspec.Struct, frozen=True, gc=False):
+    """The cluster of a node; None is what it does not know, as all but the controller do of shards without a leader."""
+
+    is_controller: bool
+    hears_zookeeper: bool
+    is_registered: bool
+    nodes: int | None
+    offline_shards: int | None
+
+
+Seen: TypeAlias = GroupSeen | PartitionsSeen | ShardSeen | ClusterSeen
 
 
 def survey(desk_of: Callable[[], Desk]) -> Iterator[Seen]:

@@ -49,8 +49,12 @@ class UsersError(ValueError):
     """A text that cannot be used as users; it names the line."""
 
 
-def parse_users(text: str) -> Users:
-    """Return the users of a text; raises UsersError at the first mistake."""
+def parse_users(text: str, secret: bytes = b"") -> Users:
+    """Return the users of a text; raises UsersError at the first mistake.
+
+    `secret` counts where the text has no line of `*`; without either it is made of the text, whose verifiers nobody
+    knows.
+    """
     if len(text) > MOST_BYTES:
         raise UsersError(f"the users have {len(text)} characters and at most {MOST_BYTES} are allowed")
     verifiers: dict[tuple[str, str], Verifier] = {}
@@ -74,7 +78,7 @@ def parse_users(text: str) -> Users:
             raise UsersError(f"line {number}: {error}") from None
         if len(verifiers) + len(tokens) > 3 * MOST_USERS:
             raise UsersError(f"line {number}: there are more than {MOST_USERS} users")
-    return Users(verifiers, tokens, secrets.get(_EVERYBODY) or hashlib.sha256(text.encode()).digest())
+    return Users(verifiers, tokens, secrets.get(_EVERYBODY) or secret or hashlib.sha256(text.encode()).digest())
 
 
 def users_text(users: Users) -> str:

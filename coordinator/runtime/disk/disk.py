@@ -63,6 +63,7 @@ class Disk(LogDisk):
         on_durable: Callable[[int, int, int], None],
         on_failure: Callable[[str], None],
         on_snapshot: Callable[[int, int, bool, int], None] = _nobody,
+        took_to_sync: Callable[[float], None] = _nobody,
         segment_bytes: int = DEFAULT_SEGMENT_BYTES,
         max_pending_bytes: int = DEFAULT_MAX_PENDING_BYTES,
         wait_s: float = DEFAULT_WAIT_S,
@@ -82,7 +83,7 @@ class Disk(LogDisk):
             logs = LogFiles(files, data_dir, segment_bytes)
             meta, is_new = open_standalone(files, data_dir, logs, shards, new_directory_id)
             lock.hold(data_dir / META)
-        reports = Reports(on_durable, on_failure, on_snapshot, _nobody, _nobody)
+        reports = Reports(on_durable, on_failure, on_snapshot, _nobody, _nobody, took_to_sync)
         return cls(meta, lock, logs, reports, is_new=is_new, max_pending_bytes=max_pending_bytes, wait_s=wait_s)
 
     @property

@@ -41,6 +41,8 @@ class Reports:
     on_snapshot: Callable[[int, int, bool, int], None]
     on_cut: Callable[[int, int], None]
     on_installed: Callable[[int, int, int, int], None]
+    took_to_sync: Callable[[float], None] = lambda _: None
+    """Takes the seconds of each sync, on any thread."""
 
 
 @dataclass(slots=True)
@@ -407,9 +409,15 @@ class LogDisk:
             return
         first, *rest = shards
         started_s = time.monotonic()
-        yield first, self._logs.sync(first)
+        yield first, self._sync_one(first)
         if len(rest) > 1 and time.monotonic() - started_s > _LONG_SYNC_S:
-            yield from zip(rest, self._syncers.map(self._logs.sync, rest), strict=True)
+            yield from zip(rest, self._syncers.map(self._sync_one, rest), strict=True)
         else:
             for shard in rest:
-                yield shard, self._logs.sync(shard)
+                yield shard, self._sync_one(shard)
+
+    def _sync_one(self, shard: int) -> int:
+        started_s = time.monotonic()
+        durable_end = self._logs.sync(shard)
+        self._reports.took_to_sync(time.monotonic() - started_s)
+        return durable_end

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
 
@@ -19,6 +19,7 @@ import structlog
 from structlog.typing import EventDict, ExcInfo, FilteringBoundLogger, Processor, WrappedLogger
 
 from coordinator.protocol.text.escaping import json_document, lines, one_line
+from coordinator.runtime.figures.lines import LineFigures
 from coordinator.runtime.process.log_lines import LineLimit, standard_error_lines
 
 _CLOSE_S = 2.0
@@ -34,14 +35,18 @@ class Journal:
     def __init__(self, form: str, level: str, most_per_minute: int) -> None:
         self._lines = standard_error_lines()
         self._limit = LineLimit(most_per_minute)
+        self.figures = LineFigures()
         self.log = make_log(
-            form, level, write=self._lines.write if self._lines is not None else None, limit=self._limit
+            form,
+            level,
+            write=self._lines.write if self._lines is not None else None,
+            first=(self.figures, self._limit),
         )
 
     def tell_left_out(self, *, is_last: bool = False) -> None:
         """Say, once a minute, how many lines of which kind were left out since it was last said."""
         for kind, count in sorted(self._limit.take_left_out(is_last=is_last).items()):
-            why = f"{count} lines of kind {kind} were left out, because too many came within a minute"
+            why = f"... and {count} more like this ({kind}) came within a minute, and were left out"
             self.log.warning("lines-left-out", why=why, kind=kind, count=count)
 
     def close(self) -> None:
@@ -52,11 +57,12 @@ class Journal:
 
 
 def make_log(
-    form: str, level: str, *, write: Callable[[str], None] | None = None, limit: Processor | None = None
+    form: str, level: str, *, write: Callable[[str], None] | None = None, first: Sequence[Processor] = ()
 ) -> FilteringBoundLogger:
     """Return a logger of whole lines; `form` is auto, console or json.
 
-    Lines go to `write`, or at once to standard error when it is None. `limit` may drop lines.
+    Lines go to `write`, or at once to standard error when it is None. What is `first` sees each line before
+    it is written, and may drop it.
 
     Python's own logging keeps its warnings, except kafka-python's: they repeat, with tracebacks, what comes back to
     us as an exception and is said once.
@@ -75,7 +81,7 @@ def make_log(
     log: FilteringBoundLogger = structlog.wrap_logger(
         _Writer(write or _to_standard_error),
         processors=[
-            *([] if limit is None else [limit]),
+            *first,
             drop_secrets,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 MOST_BYTES: Final = 1024 * 1024
 """Longest JWKS file."""
 MOST_KEYS: Final = 100
+_CURVES: Final[Mapping[str, tuple[str, ...]]] = {
+    "RSA": (),
+    "EC": ("P-256", "P-384", "P-521"),
+    "OKP": ("Ed25519", "Ed448"),
+}
+"""Kinds of keys that sign tokens here, with their curves."""
 _NO_KEY: Final = "it is signed by no key of authentication.jwks_file"
 
 
@@ -58,14 +64,18 @@ def keys_of(settings: AuthenticationSettings, log: FilteringBoundLogger) -> Rere
 
 
 def read_keys(path: Path, algorithms: tuple[str, ...]) -> Keys:
-    """Return the keys of a JWKS file that sign tokens; raises FileError, which names the key by its place."""
+    """Return the keys of a JWKS file that sign tokens; raises FileError, which names the key by its place.
+
+    A key of a kind or for an algorithm that is not known here is passed over (RFC 7517, section 5): an issuer publishes
+    all its keys in one set, and may add such a one while the others go on signing.
+    """
     from jwt import PyJWK, PyJWTError
 
     try:
         found = json.loads(read_file(path, MOST_BYTES + 1))
     except json.JSONDecodeError as error:
         raise FileError(f"{path}, line {error.lineno}: is not JSON: {error.msg}") from None
-    except (UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):  # no text, a number of too many digits, too deep
         raise FileError(f"{path}: is not JSON") from None
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list):
@@ -81,6 +91,10 @@ def read_keys(path: Path, algorithms: tuple[str, ...]) -> Keys:
             continue
         if each.get("kty") == "oct" or "d" in each:
             raise FileError(f"{path}, key {place}: is not a public key; whoever reads it could sign tokens")
+        if not isinstance(each.get("kid"), str | None):
+            raise FileError(f"{path}, key {place}: its kid is no text")
+        if not _is_known(each, algorithms):
+            continue
         try:
             key = PyJWK(each)
         except (PyJWTError, ValueError, TypeError) as error:
@@ -96,6 +110,18 @@ def read_keys(path: Path, algorithms: tuple[str, ...]) -> Keys:
     if not named and not unnamed:
         raise FileError(f"{path}: has no key for {', '.join(algorithms)}")
     return Keys(named, tuple(unnamed))
+
+
+def _is_known(key: Mapping[str, object], algorithms: tuple[str, ...]) -> bool:
+    """Say whether a key may be one that signs tokens; what is no text is left to whoever reads the key."""
+    kind, curve, algorithm = (key.get(name) for name in ("kty", "crv", "alg"))
+    if isinstance(kind, str) and kind not in _CURVES:
+        return False
+    curves = _CURVES[kind] if isinstance(kind, str) else ()
+    return not (
+        (isinstance(algorithm, str) and algorithm not in algorithms)
+        or (curves and isinstance(curve, str) and curve not in curves)
+    )
 
 
 class Tokens:
@@ -132,12 +158,13 @@ class Tokens:
                 leeway=settings.token_leeway_ms / 1000,
                 options={"require": ["exp", "iss", "aud", settings.token_principal_claim]},
             )
+            ends_at_s = float(claims["exp"]) + settings.token_leeway_ms / 1000
         except (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError) as error:
             return TokenRefused(next((why for kind, why in _reasons() if isinstance(error, kind)), "it is malformed"))
         name = claims[settings.token_principal_claim]
         if not isinstance(name, str):
             return TokenRefused(f"its claim {settings.token_principal_claim} is no text")
-        return TokenAccepted(name, float(claims["exp"]) + settings.token_leeway_ms / 1000)
+        return TokenAccepted(name, ends_at_s)
 
 
 def _reasons() -> tuple[tuple[type[Exception], str], ...]:

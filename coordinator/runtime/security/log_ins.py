@@ -19,10 +19,13 @@ from coordinator.runtime.security.reread import FileError, Reread, read_file
 _NONCE_BYTES = 24
 
 
-def read_users(path: Path) -> Users:
-    """Return the users of a file; raises FileError, which names the line."""
+def read_users(path: Path, secret: bytes = b"") -> Users:
+    """Return the users of a file, with a secret where it has none; raises FileError, which names the line."""
+    data = read_file(path, MOST_BYTES + 1)
+    if len(data) > MOST_BYTES:
+        raise FileError(f"{path}: has more than {MOST_BYTES} bytes")
     try:
-        return parse_users(read_file(path, MOST_BYTES + 1).decode())
+        return parse_users(data.decode(), secret)
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is not UTF-8 at byte {error.start}") from None
     except UsersError as error:

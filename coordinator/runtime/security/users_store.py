@@ -7,6 +7,7 @@ take turns.
 import fcntl
 import os
 import secrets
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from typing import Final
 from scramp import ScramException, ScramMechanism
 from scramp.utils import saslprep
 
+from coordinator.core.security.principal import USER
 from coordinator.core.security.users import (
     SALT_BYTES,
     Users,
@@ -88,6 +90,9 @@ def _keys_of(mechanism: str, password: str, iterations: int) -> tuple[bytes, byt
 
 
 def _must_be_a_name(name: str) -> None:
+    kind, colon, rest = name.partition(":")
+    if colon and kind == USER:
+        raise UserError(f"{name!r} is no user: that is the principal of the user {rest!r}")
     try:
         must_be_a_name(name)
         known_as = saslprep(name)
@@ -99,28 +104,34 @@ def _must_be_a_name(name: str) -> None:
 
 @contextmanager
 def _changing(path: Path) -> Iterator[Users]:
-    """Return the users as they are, and keep others from changing them; a file that is not there has none."""
+    """Return the users as they are, and keep others from changing them; a file that is not there has none.
+
+    Where the file has no secret one is drawn: that of an empty file would be known to everybody.
+    """
+    secret = secrets.token_bytes(_SECRET_BYTES)
+    path = _behind_links(path)
     try:
         lock = os.open(path.parent, os.O_RDONLY)
     except OSError as error:
         raise FileError(f"{path.parent} cannot be read: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield read_users(path) if path.exists() else Users(secret=secrets.token_bytes(_SECRET_BYTES))
+        yield read_users(path, secret) if path.exists() else Users(secret=secret)
     finally:
         os.close(lock)
 
 
 def _write(path: Path, users: Users) -> None:
-    """Replace the file by a rename; its mode lets nobody but its owner read it."""
+    """Replace the file by a rename; nobody reads it but its owner, and its group where that could before."""
+    path = _behind_links(path)
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
                 os.fchmod(file.fileno(), 0o600)
                 file.write(users_text(users))
                 file.flush()
-                os.fsync(file.fileno())
                 _keep_owner(path, file.fileno())
+                os.fsync(file.fileno())
                 Path(file.name).replace(path)
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
@@ -134,11 +145,18 @@ def _write(path: Path, users: Users) -> None:
         raise FileError(f"{path} cannot be written: {error.strerror}") from error
 
 
+def _behind_links(path: Path) -> Path:
+    """Return the file that a link leads to, which is replaced in place of the link; a loop of links as it is."""
+    return Path(os.path.realpath(path))
+
+
 def _keep_owner(path: Path, descriptor: int) -> None:
-    """Leave the file to its owner, where root changes it for a node that runs as another user."""
+    """Leave the file to its owner and its group, where root changes it for a node that runs as another user."""
     try:
         found = path.stat()
     except OSError:
         return
     if os.geteuid() == 0:
         os.fchown(descriptor, found.st_uid, found.st_gid)
+    if os.fstat(descriptor).st_gid == found.st_gid:
+        os.fchmod(descriptor, 0o600 | (found.st_mode & stat.S_IRGRP))

@@ -9,10 +9,11 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from coordinator.core.security.principal import ANONYMOUS, Principal, principal_of_subject
 from coordinator.protocol.errors import RemoteProtocolError
+from coordinator.protocol.log_in import LOG_IN_NUMBER
 from coordinator.protocol.session import (
     HelloReceived,
     RequestReceived,
@@ -29,7 +30,11 @@ from coordinator.runtime.server.unread import unsent_bytes
 if TYPE_CHECKING:
     from coordinator.runtime.server.port import Server
 
-_FIRST_FRAMES = 2
+_NOBODY_LOGS_IN: Final = (
+    "it wants to log in, and nobody does here: give authentication.mechanisms, or set its kcoord.security.protocol to "
+    "SSL or PLAINTEXT"
+)
+_FIRST_FRAMES: Final = 2
 """Frames of a connection that are handled at once, and those between two looks how long they took."""
 
 
@@ -211,7 +216,9 @@ class Connection(asyncio.Protocol):
         """Handle what is no request that is known."""
         match event:
             case UnknownRequestReceived(correlation_id, number, answer):
-                self._server.log.warning("unknown-request", why=answer.message, host=self.host, number=number)
+                is_lost_log_in = number == LOG_IN_NUMBER and self._server.log_ins is None
+                why = _NOBODY_LOGS_IN if is_lost_log_in else answer.message
+                self._server.log.warning("unknown-request", why=why, host=self.host, number=number)
                 self.queue(self.session.send_response(correlation_id, answer))
             case HelloReceived():
                 self._server.opened(self)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from coordinator.core.security.log_in import Accepted, Challenge, LogInMachine, Refused
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.errors import ErrorCode, RemoteProtocolError
+from coordinator.protocol.framing import LENGTH_BYTES
 from coordinator.protocol.log_in import LogInAsked, LogInSession, OtherAsked
 from coordinator.protocol.messages import ErrorResponse
 from coordinator.protocol.messages.log_in import LogInResponse
@@ -38,7 +39,7 @@ class Gated(Protocol):
 class Gate:
     """One connection's gate; `take` hears what comes until it returns something."""
 
-    __slots__ = ("_connection", "_kept", "_machine", "_may_pass", "_mechanisms", "_session", "is_over")
+    __slots__ = ("_connection", "_kept", "_longest", "_machine", "_may_pass", "_mechanisms", "_session", "is_over")
 
     def __init__(self, connection: Gated, log_ins: "LogIns", limits: SessionLimits) -> None:
         settings = log_ins.settings
@@ -54,6 +55,7 @@ class Gate:
         self._machine: LogInMachine = log_ins.begin()
         self._mechanisms = settings.mechanisms
         self._kept = b""
+        self._longest = limits.hello_bytes + settings.frame_bytes + 2 * LENGTH_BYTES
         self.is_over = False
         """Nothing more is heard here: somebody was let in, or refused."""
 
@@ -86,6 +88,10 @@ class Gate:
                 refused = self._machine.hear_other()
                 answer = ErrorResponse(error=refused.code, message=refused.told)
                 self._refuse(refused, self._session.answer(heard.correlation_id, answer))
+        if self._may_pass and len(self._kept) > self._longest:
+            # No log-in is so long. What is longer is waited for by the session of members, whose memory is bounded.
+            self.is_over = True
+            return self._kept
         return b""
 
     def _go_on(self, asked: LogInAsked) -> None:

@@ -7,6 +7,7 @@ what is asked.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
@@ -31,8 +32,9 @@ class DefectError(Exception):
 class Requests:
     """The requests of one client, from its start to its end."""
 
-    def __init__(self, number: int, log: FilteringBoundLogger) -> None:
+    def __init__(self, number: int, log: FilteringBoundLogger, took: Callable[[float], None] = lambda _: None) -> None:
         self._log = log
+        self._took = took
         self._lock = threading.Lock()
         self._is_over = False
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -80,6 +82,7 @@ class Requests:
         if self._is_over:  # `give_up` answers for all that was asked
             self._room.release()
             return
+        began_s = time.monotonic()
         try:
             promise = begin()
         except KazooException as error:  # the client says so at once when it is closed
@@ -88,16 +91,19 @@ class Requests:
             self._log.critical("bug", why="a question to ZooKeeper could not be put", exc_info=True)
             self._take(ticket, None, DefectError(repr(error)))
         else:
-            promise.rawlink(partial(self._take_result, ticket))
+            promise.rawlink(partial(self._take_result, ticket, began_s))
 
-    def _take_result(self, ticket: int, result: Any) -> None:
+    def _take_result(self, ticket: int, began_s: float, result: Any) -> None:
         """Take what a request came to, as kazoo tells of it, on a thread of its own; it may say so twice."""
         error = result.exception
-        self._take(ticket, None if error is not None else result.value, error)
+        if self._take(ticket, None if error is not None else result.value, error):
+            self._took(time.monotonic() - began_s)
 
-    def _take(self, ticket: int, value: Any, error: BaseException | None) -> None:
-        if self._finish(ticket, value, error):
+    def _take(self, ticket: int, value: Any, error: BaseException | None) -> bool:
+        is_first = self._finish(ticket, value, error)
+        if is_first:
             self._room.release()
+        return is_first
 
     def _finish(self, ticket: int, value: Any, error: BaseException | None) -> bool:
         done = self._open.pop(ticket, None)

@@ -56,6 +56,8 @@ class ZooKeeperSettings:
     session_timeout_ms: int = 6_000
     auth: tuple[tuple[str, str], ...] = ()
     acl: tuple[Any, ...] | None = None
+    took: Callable[[float], None] = lambda _: None
+    """Takes the seconds of each question that was answered, on any thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class Session:
         self._forgetting: threading.Timer | None = None
         self._has_root = not self._root
         self._is_over = False
-        self._requests = Requests(number, log)
+        self._requests = Requests(number, log, settings.took)
 
     def start(self) -> None:
         """Connect, and go on trying, unless it was ended before that."""

@@ -5,24 +5,24 @@ from collections.abc import Sequence
 from http.client import HTTPConnection
 from pathlib import Path
 
-from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from coordinator.admin.http import HttpLimits, HttpServer
 from coordinator.admin.metrics import FAMILIES, Metrics
-from coordinator.core.requests.survey import GroupSeen, PartitionsSeen, Seen
+from coordinator.admin.shard_metrics import shard_families
+from coordinator.core.requests.survey import ClusterSeen, GroupSeen, PartitionsSeen, Seen, ShardSeen
+from coordinator.runtime.figures.family import Family
+from coordinator.runtime.figures.limits import LimitsSeen
+from coordinator.runtime.figures.lines import LineFigures
+from coordinator.runtime.figures.node import NodeFigures
+from coordinator.runtime.figures.process import process_families
 
 ROOT = Path(__file__).parents[3]
 WILD = 'a"b\\c\nd{e="f"} é\u202e\x1b[31m\ud800'
-MIRROR = {name: 1 for name in FAMILIES if name.startswith("kcoord_mirror_")}
-NODE = {
-    "kcoord_connections": 3,
-    "kcoord_unwritten_bytes": 0,
-    **MIRROR,
-    'kcoord_limit_used{setting="server.max_connections"}': 3,
-    'kcoord_limit_most{setting="server.max_connections"}': 10,
-    'kcoord_limit_reached_total{setting="server.max_connections"}': 2,
-}
+NODE = {"kcoord_connections": 3, "kcoord_unwritten_bytes": 0, "kcoord_kafka_reachable": 1}
+
+CLUSTER = ClusterSeen(is_controller=True, hears_zookeeper=True, is_registered=True, nodes=3, offline_shards=1)
+SHARD = ShardSeen(1, 4, 90, 100, in_sync=2, replicas=3, min_in_sync=2)
 
 
 def group(group_id: str = "g") -> GroupSeen:
@@ -46,16 +46,11 @@ def metrics(*surveys: Sequence[Seen], max_groups: int = 100, max_partitions: int
     return made
 
 
-def name_of(family: Metric) -> str:
-    """Return the name of a family as it is on the page; Prometheus leaves the end of a counter's out."""
-    return f"{family.name}_total" if family.type == "counter" else family.name
-
-
 def values(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the page by family and the values of its labels, as Prometheus reads it."""
     text = b"".join(made.page().body).decode()
     return {
-        name_of(family): {tuple(sample.labels.values()): sample.value for sample in family.samples}
+        family.name: {tuple(sample.labels.values()): sample.value for sample in family.samples}
         for family in text_string_to_metric_families(text)
     }
 
@@ -129,24 +124,79 @@ def test_a_group_that_is_gone_is_gone_from_the_page_and_from_memory() -> None:
     assert "kcoord_group_lag_seconds" not in seen  # one end was seen since it is back
 
 
-def test_every_metric_is_in_the_manual_and_on_a_page_that_is_served() -> None:
-    manual = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| `(kcoord_[a-z_]+)(?:\{[^`]*\})?` \|", manual, flags=re.MULTILINE)
-    seen = [group(), partitions((0, 100, 200), (1, 100, 300))], [group(), partitions((0, 100, 300), commit_ms=11_000)]
-    server = HttpServer({"/metrics": metrics(*seen).page}, HttpLimits())
+def served(made: Metrics) -> tuple[str, str | None]:
+    """Return the page of metrics as it comes by HTTP, and what it is said to be."""
+    server = HttpServer({"/metrics": made.page}, HttpLimits())
     try:
         client = HTTPConnection(*server.start("127.0.0.1", 0), timeout=30)
         client.request("GET", "/metrics")
         answer = client.getresponse()
-        served = [name_of(family) for family in text_string_to_metric_families(answer.read().decode())]
+        page = answer.read().decode()
         client.close()
     finally:
         server.close()
-    assert served == list(FAMILIES) == told
-    assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return page, answer.headers["Content-Type"]
+
+
+def test_every_metric_is_in_the_manual_and_on_a_page_that_is_served() -> None:
+    manual = (ROOT / "docs" / "OPERATIONS.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `((?:kcoord|process)_[a-z_]+)(?:\{[^`]*\})?` \|", manual, flags=re.MULTILINE)
+    figures = NodeFigures(LineFigures())
+    figures.joins_cluster()
+    families = (*figures.families(), *process_families(ROOT), *shard_families([CLUSTER, SHARD]))
+    seen = [group(), partitions((0, 100, 200), (1, 100, 300))], [group(), partitions((0, 100, 300), commit_ms=11_000)]
+    page, kind = served(metrics(*seen))
+    assert [family.name for family in text_string_to_metric_families(page)] == list(FAMILIES)
+    assert told == [*FAMILIES, *(family.name for family in families)]
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
+
+
+def test_families_are_read_by_prometheus_as_what_they_are() -> None:
+    figures = NodeFigures(LineFigures())
+    figures.joins_cluster().observe(0.03)
+    wild = Family("kcoord_wild", "gauge", "Wild.", (("", (("name", WILD),), 1.5),))
+    made = Metrics("9.9", max_groups=1, max_partitions=1)
+    assert list(made.take([CLUSTER, SHARD], NODE, 1_000, (*figures.families(), wild, *process_families(ROOT)))) == []
+    page, _ = served(made)
+    read = {family.name: family for family in text_string_to_metric_families(page)}
+    (asked,) = [each.value for each in read["kcoord_zk_request_seconds"].samples if each.labels.get("le") == "0.05"]
+    assert asked == 1
+    assert read["kcoord_group_events"].type == "counter"
+    assert read["kcoord_wild"].samples[0].labels == {"name": WILD.replace("\ud800", "\\ud800")}
+    assert read["kcoord_shard_isr_size"].samples[0].value == 2
+    assert read["process_resident_memory_bytes"].samples[0].value > 1e6
+
+
+def test_replication_is_told_of_what_is_led_here() -> None:
+    full = ShardSeen(0, 4, 90, 100, in_sync=3, replicas=3, min_in_sync=2)
+    alone = ShardSeen(2, 4, 90, 100, in_sync=1, replicas=3, min_in_sync=2, is_stalled=True)
+    told = {family.name: family.samples for family in shard_families([CLUSTER, full, SHARD, alone])}
+    assert told["kcoord_shard_high_watermark"] == tuple(("", (("shard", number),), 90) for number in "012")
+    counted = [told[f"kcoord_{of}_shards"][0][2] for of in ("led", "under_replicated", "under_min_isr", "stalled")]
+    assert counted == [3, 2, 1, 1]
+    assert told["kcoord_offline_shards"] == (("", (), 1),)
+    assert told["kcoord_active_controller"] == (("", (), 1),)
+    assert told["kcoord_zk_session_state"] == (("", (("state", "registered"),), 1),)
+
+
+def test_what_only_a_controller_or_a_cluster_knows_is_absent_elsewhere() -> None:
+    follower = ClusterSeen(
+        is_controller=False, hears_zookeeper=False, is_registered=True, nodes=None, offline_shards=None
+    )
+    told = {family.name: family.samples for family in shard_families([follower])}
+    assert told["kcoord_offline_shards"] == told["kcoord_live_nodes"] == ()
+    assert told["kcoord_active_controller"] == (("", (), 0),)
+    assert told["kcoord_zk_session_state"] == (("", (("state", "suspended"),), 1),)
+    alone = {family.name: family.samples for family in shard_families([SHARD])}
+    assert alone["kcoord_active_controller"] == alone["kcoord_zk_session_state"] == ()
+    nothing = shard_families([])
+    assert not any(family.samples for family in nothing)
 
 
 def test_a_limit_is_shown_by_its_setting() -> None:
-    seen = values(metrics([group()]))
-    label = ("server.max_connections",)
-    assert [seen[f"kcoord_limit_{what}"][label] for what in ("used", "most", "reached_total")] == [3, 10, 2]
+    figures = NodeFigures(LineFigures())
+    setting = "server.max_connections"
+    figures.limits = lambda: LimitsSeen({setting: (3, 10)}, {setting: 2})
+    told = {family.name: family.samples for family in figures.families()}
+    sample = [told[f"kcoord_limit_{what}"] for what in ("used", "most", "reached_total")]
+    assert sample == [(("", (("setting", setting),), value),) for value in (3, 10, 2)]

@@ -5,7 +5,6 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 from typer.main import get_command
 
@@ -43,12 +42,11 @@ def test_printed_command_is_understood(line: str, monkeypatch: pytest.MonkeyPatc
     command, words, parent = get_command(app), shlex.split(line)[1:], None
     if words == ["--version"]:
         return
-    while isinstance(command, click.Group):
+    while hasattr(command, "commands"):
         name, *words = words
-        parent = click.Context(command, parent=parent, info_name=name)
-        found = command.get_command(parent, name)
-        assert found is not None, f"there is no verb {name}"
-        command = found
+        assert name in command.commands, f"there is no verb {name}"
+        parent = command.context_class(command, parent=parent, info_name=name)
+        command = command.commands[name]
     command.make_context(command.name, words, parent=parent)
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from scramp import ScramMechanism
 
-from coordinator.client.log_in import log_in
+from coordinator.client.log_in import LogInRefusedError, log_in
 from coordinator.client.security import ClientSecurity, Secret, SecurityError
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.log_in import LogInAsked, LogInSession, token_in
+from coordinator.protocol.messages import ErrorResponse
 from coordinator.protocol.messages.log_in import LogIn, LogInResponse
 from coordinator.protocol.session import Role
 
@@ -19,7 +21,7 @@ CANARY = "c4n4ry-p4ssw0rd"
 MECHANISM = "SCRAM-SHA-256"
 PATIENCE_S = 20.0
 
-Answer = Callable[[LogIn], LogInResponse]
+Answer = Callable[[LogIn], LogInResponse | ErrorResponse]
 
 
 @contextmanager
@@ -143,15 +145,29 @@ def test_a_coordinator_that_does_not_know_the_password_is_not_spoken_to(answer: 
 
 @pytest.mark.parametrize("text", ["", "two words", "\u00e4", CANARY + "\x01"])
 def test_what_is_no_token_is_not_sent_and_not_shown(text: str) -> None:
-    with coordinator(done_at_once) as (sock, asked), pytest.raises(SecurityError) as raised:
+    with coordinator(done_at_once) as (sock, asked), pytest.raises(LogInRefusedError) as raised:
         log_in(sock, by_token(Secret(text)), PATIENCE_S)
     assert asked == []
     assert CANARY not in str(raised.value)
 
 
+@pytest.mark.parametrize("password", [CANARY + "\0", CANARY + "\nmore", CANARY + "\U0001f600"])
+def test_a_password_that_scram_does_not_know_is_refused_at_once_and_not_shown(password: str) -> None:
+    with coordinator(done_at_once) as (sock, asked), pytest.raises(LogInRefusedError) as raised:
+        log_in(sock, by_password(password), PATIENCE_S)
+    assert "with this user name and password" in str(raised.value)
+    assert (asked, CANARY in str(raised.value)) == ([], False)
+
+
 def test_a_token_that_is_too_long_for_a_frame_is_refused_here() -> None:
-    with coordinator(done_at_once) as (sock, _), pytest.raises(SecurityError, match="too long"):
+    with coordinator(done_at_once) as (sock, _), pytest.raises(LogInRefusedError, match="too long"):
         log_in(sock, by_token(Secret("x" * 17_000)), PATIENCE_S)
+
+
+def test_a_coordinator_that_logs_nobody_in_has_refused() -> None:
+    unknown = ErrorResponse(error=ErrorCode.UNSUPPORTED_VERSION, message="request number 20 is not known")
+    with coordinator(lambda _: unknown) as (sock, _), pytest.raises(LogInRefusedError, match="logs nobody in"):
+        log_in(sock, by_password(), PATIENCE_S)
 
 
 def test_a_coordinator_that_says_nothing_is_given_up_in_time() -> None:

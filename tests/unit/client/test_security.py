@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator.client.command_config import read_command_config
+from coordinator.client.configuration.command_config import read_command_config
 from coordinator.client.security import (
     PLAINTEXT,
     SECURITY_SETTINGS,
@@ -68,6 +68,10 @@ def test_a_name_counts_before_the_environment_and_a_file_holds_a_secret(tmp_path
         (
             {"kcoord.security.protocol": "SASL_SSL", "kcoord.sasl.mechanism": "OAUTHBEARER"},
             "'kcoord.auth.token' is not given",
+        ),
+        (
+            {"kcoord.security.protocol": "SASL_SSL", "kcoord.sasl.password": CANARY, "kcoord.auth.token": CANARY},
+            "'kcoord.sasl.password' and 'kcoord.auth.token' are both given",
         ),
         ({"kcoord.security.protocol": "SASL_SSL", "kcoord.sasl.mechanism": CANARY}, "is not one of SCRAM-SHA-256"),
         ({"kcoord.auth.token": CANARY, "kcoord.auth.token.file": "f"}, "both given"),

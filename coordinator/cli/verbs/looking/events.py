@@ -14,7 +14,7 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, coordinators_of
 from coordinator.cli.parts.exits import must_not_be_refused, notes
 from coordinator.cli.parts.reset_target import parse_datetime
-from coordinator.cli.parts.tables import Cell, GrowingTable, write_csv, write_json
+from coordinator.cli.parts.tables import Cell, GrowingTable, OutputFormat, write_csv, write_document
 from coordinator.cli.parts.which_partitions import format_partitions
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, ask
@@ -35,8 +35,14 @@ class EventsFormat(StrEnum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
     JSONL = "jsonl"
     CSV = "csv"
+
+    @property
+    def is_document(self) -> bool:
+        """Say whether all events are one document, which has an end."""
+        return self in (EventsFormat.JSON, EventsFormat.YAML)
 
 
 def parse_since(text: str, now_ms: int) -> int:
@@ -83,8 +89,9 @@ def events(
     timeout: Timeout = 10.0,
 ) -> None:
     """Show a group's timeline: what happened, to whom and why."""
-    if follow and output is EventsFormat.JSON:
-        raise typer.BadParameter("a JSON document has an end and --follow has none; take -o jsonl, a document a line")
+    if follow and output.is_document:
+        why = f"a {output.upper()} document has an end and --follow has none"
+        raise typer.BadParameter(f"{why}; take -o jsonl, a document a line")
     since_ms = None if since is None else parse_since(since, time_ns() // 1_000_000)
     request = ListGroupEvents(group, after, since_ms, tuple(dict.fromkeys(map(parse_kind, kind or ()))))
     write = _writer(output)
@@ -95,7 +102,7 @@ def events(
             _follow(coordinator, request, response, timeout, write)
     except KeyboardInterrupt:
         return
-    if not response.events and output is not EventsFormat.JSON:
+    if not response.events and not output.is_document:
         chosen = "".join(
             (f" after {after}" if after else "", f" since {since}" if since else "", " of these kinds" if kind else "")
         )
@@ -152,8 +159,8 @@ def _writer(output: EventsFormat) -> Callable[[Sequence[GroupEvent]], None]:
     def write(events: Sequence[GroupEvent]) -> None:
         nonlocal has_header
         match output:
-            case EventsFormat.JSON:
-                write_json([_as_json(event) for event in events])
+            case EventsFormat.JSON | EventsFormat.YAML:
+                write_document(OutputFormat(output), [_as_json(event) for event in events])
             case EventsFormat.JSONL:
                 lines = (msgspec.json.encode(_as_json(event)).decode() for event in events)
                 sys.stdout.writelines(json_document(line) + "\n" for line in lines)

@@ -15,7 +15,7 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_if_th
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
-from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.parts.which_groups import Match, ask_each, filter_groups
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -180,9 +180,9 @@ def _write(outcomes: Sequence[Outcome], controls: Sequence[ControlResult], outpu
     """Write what changes or is refused; partitions that are where the backup has them are only counted."""
     results = [(one.group, each) for one in outcomes for each in one.results]
     shown = [(group, each) for group, each in results if each.error is not ErrorCode.NONE or delta_of(each) != 0]
-    if output is OutputFormat.JSON:
+    if output.is_document:
         offsets = [row_as_json(group, each, dry=dry) for group, each in shown]
-        write_json({"offsets": offsets, "controls": [control.as_json() for control in controls]})
+        write_document(output, {"offsets": offsets, "controls": [control.as_json() for control in controls]})
     else:
         write_results(shown, output, dry=dry)
         write_controls(controls, output, is_first=not shown)

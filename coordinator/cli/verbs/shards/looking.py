@@ -7,7 +7,7 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
-from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.client.cluster_view import ShardView
 from coordinator.protocol.vocabulary import ShardStatus
 
@@ -45,8 +45,8 @@ def list_shards(
         if (node is None or node in shard.replicas)
         and (not out_of_sync or shard.leader is None or len(shard.isr) < len(shard.replicas))
     ]
-    if output is OutputFormat.JSON:
-        write_json([_shard_as_json(shard) for shard in shards])
+    if output.is_document:
+        write_document(output, [_shard_as_json(shard) for shard in shards])
         return
     rows: list[tuple[Cell, ...]] = [
         (
@@ -80,8 +80,10 @@ def describe(
         notes.print(f"error: there is no shard {shard}; shards are 0 to {len(cluster.shards) - 1}")
         raise typer.Exit(ExitCode.NOT_FOUND)
     note_silent_nodes(cluster)
-    if output is OutputFormat.JSON:
-        write_json({**_shard_as_json(seen), "replicas": [_replica_as_json(seen, node) for node in _replicas(seen)]})
+    if output.is_document:
+        write_document(
+            output, {**_shard_as_json(seen), "replicas": [_replica_as_json(seen, node) for node in _replicas(seen)]}
+        )
         return
     rows: list[tuple[Cell, ...]] = []
     for node in _replicas(seen):

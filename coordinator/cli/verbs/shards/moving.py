@@ -14,7 +14,7 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout, coordinat
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry, who_asks
 from coordinator.cli.parts.exits import EXIT_OF_REFUSAL, ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
-from coordinator.cli.parts.tables import Cell, OutputFormat, write_json, write_rows
+from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.verbs.shards.unclean import choose_unclean
 from coordinator.client.changing import ask_controller, ask_node
 from coordinator.client.cluster_view import ClusterView, ShardView
@@ -302,8 +302,8 @@ def _wait_until(coordinator: str, timeout_s: float, missing: Callable[[ClusterVi
 def _end_with_changes(results: Sequence[ShardChange], output: OutputFormat, *, dry: bool) -> None:
     """Show what is accepted, then what is refused and why, and exit with the code of the first that is."""
     accepted = [result for result in results if result.error is ErrorCode.NONE]
-    if output is OutputFormat.JSON:
-        write_json([_change_as_json(result) for result in results])
+    if output.is_document:
+        write_document(output, [_change_as_json(result) for result in results])
     else:
         write_rows(output, MOVE_COLUMNS, [_change_row(result) for result in accepted])
     code: int = ExitCode.OK
@@ -368,8 +368,8 @@ def _ask_to_drain(
 
 
 def _show_drain(node: int, response: DrainNodeResponse, output: OutputFormat) -> None:
-    if output is OutputFormat.JSON:
-        write_json({"node_id": node, "leads": list(response.led), "kept": list(response.kept)})
+    if output.is_document:
+        write_document(output, {"node_id": node, "leads": list(response.led), "kept": list(response.kept)})
         return
     rows: list[tuple[Cell, ...]] = [
         (shard, node, "no other node may lead it" if shard in response.kept else None) for shard in response.led

@@ -20,6 +20,7 @@ from coordinator.core.groups.assignment.assignors import (
     let_go,
     portions,
 )
+from coordinator.core.groups.assignment.assignors.assignor import A_SET
 from coordinator.core.groups.assignment.reserved import assign_around
 from coordinator.core.groups.assignment.subscriptions import explicit_target
 from coordinator.core.groups.hard.held_claims import held_columns
@@ -70,6 +71,8 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
         assigned[member_id] = explicit_target(there_are, its_own)
         if pace.is_over(len(its_own)):
             yield
+    if pace.is_over(A_SET * len(there_are)):  # topics were gone through for what an assignor is told
+        yield
     if given.members:
         # No set that is a member's target changes, so each is passed on as it is.
         current: dict[str, Partitions] = {one.member_id: targets[one.member_id] for one in given.members}

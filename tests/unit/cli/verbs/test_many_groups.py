@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
 from coordinator.cli.parts.which_groups import ask_each
-from coordinator.cli.verbs.wait import parse_seconds
+from coordinator.cli.verbs.waiting.wait import parse_seconds
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -207,7 +207,7 @@ class TestWait:
         assert "cannot be reached" in result.stderr
 
     def test_a_shard_that_is_loaded_for_longer_than_a_look_is_waited_for(self, run, monkeypatch):
-        monkeypatch.setattr("coordinator.cli.verbs.wait.LOOK_TIMEOUT_S", 0.2)
+        monkeypatch.setattr("coordinator.cli.verbs.waiting.wait.LOOK_TIMEOUT_S", 0.2)
         loading = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "shard 0 is being loaded; try again")
         stable = DescribeGroupResponse(group_id="g", state="Stable")
         assert run("wait", "g", "--stable", "--every", "10ms", describe=[*[loading] * 6, stable]).exit_code == 0

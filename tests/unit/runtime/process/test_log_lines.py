@@ -1,10 +1,14 @@
+import contextlib
 import json
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 import structlog
+from hypothesis import given
+from hypothesis import strategies as st
 
 from coordinator.runtime.process.log_lines import BackgroundLines, LineLimit
 from coordinator.runtime.process.logs import Journal, make_log
@@ -64,7 +68,7 @@ def test_a_flood_is_cut_by_kind_and_group_and_counted() -> None:
     now_s = [0.0]
     said: list[str] = []
     limit = LineLimit(3, clock=lambda: now_s[0])
-    log = make_log("json", "info", write=said.append, limit=limit)
+    log = make_log("json", "info", write=said.append, first=[limit])
     for _ in range(5):
         log.warning("stranger", why="w")
         log.info("member-joined", why="w", group="a")
@@ -91,6 +95,38 @@ def test_many_groups_together_are_cut_too() -> None:
     assert limit.take_left_out(is_last=True) == {"member-joined": 80}
 
 
+LINES = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "g", "h", "i"])), max_size=200)
+
+
+@given(lines=LINES, most=st.integers(1, 4))
+def test_whatever_comes_is_written_within_bounds_or_counted(lines: list[tuple[str, str]], most: int) -> None:
+    limit = LineLimit(most, clock=lambda: 0.0)
+    passed: Counter[tuple[str, str]] = Counter()
+    for kind, group in lines:
+        with contextlib.suppress(structlog.DropEvent):
+            limit(None, "info", {"event": kind, "group": group})
+            passed[kind, group] += 1
+    left_out = limit.take_left_out(is_last=True)
+    assert all(count <= most for count in passed.values())
+    assert passed.total() + sum(left_out.values()) == len(lines)
+    for kind in "abc":
+        of_kind = Counter(group for each, group in lines if each == kind)
+        expected = sum(max(0, count - most) for count in of_kind.values())
+        assert left_out.get(kind, 0) == expected, "nothing is left out below its bound"
+
+
+def test_an_attack_under_ever_new_names_is_bounded_in_lines_and_in_memory() -> None:
+    limit = LineLimit(2, clock=lambda: 0.0)
+    passed = 0
+    for number in range(20_000):
+        with contextlib.suppress(structlog.DropEvent):
+            limit(None, "warning", {"event": "stranger", "group": f"g{number}", "why": "w" * 100})
+            passed += 1
+    assert passed == 20
+    assert len(limit._seen) == 20
+    assert limit.take_left_out(is_last=True) == {"stranger": 19_980}
+
+
 def test_the_end_of_a_journal_says_what_was_left_out(capfd: pytest.CaptureFixture[str]) -> None:
     journal = Journal("json", "info", most_per_minute=1)
     for _ in range(3):
@@ -98,4 +134,5 @@ def test_the_end_of_a_journal_says_what_was_left_out(capfd: pytest.CaptureFixtur
     journal.close()
     first, last = map(json.loads, capfd.readouterr().err.splitlines())
     assert (first["event"], last["event"], last["count"]) == ("stranger", "lines-left-out", 2)
+    assert last["why"].startswith("... and 2 more like this (stranger)")
     assert eventually(lambda: any(thread.name == "kcoord-log-lines" for thread in threading.enumerate()))

@@ -102,6 +102,7 @@ WRONG = [
     ("no end", lambda: signed(exp=None), "a claim is missing that is needed"),
     ("nobody", lambda: signed(sub=None), "a claim is missing that is needed"),
     ("an endless end", lambda: signed(exp=float("inf")), "it is malformed"),
+    ("an end of too many digits", lambda: signed(exp=10**400), "it is malformed"),
     ("another key", lambda: signed(OTHER_KEY), "its signature is not good"),
     ("a changed signature", lambda: flipped(signed()), "its signature is not good"),
     ("an unknown key", lambda: signed(kid="three"), "it is signed by no key of authentication.jwks_file"),
@@ -145,12 +146,19 @@ def test_a_single_key_need_not_be_named(tmp_path: Path) -> None:
         ('{"keys": []}', "has no key for RS256"),
         ('{"keys": [1]}', "key 1: is no key"),
         ('{"keys": [{"kty": "RSA"}]}', "key 1: cannot be used"),
-        ('{"keys": [{"kty": "XXX"}]}', "key 1: cannot be used"),
+        ('{"keys": [{"kid": "a"}]}', "key 1: cannot be used"),
+        ('{"keys": [{"kty": ["RSA"]}]}', "key 1: cannot be used"),
+        ('{"keys": [{"kty": "XXX"}]}', "has no key for RS256"),
         ('{"keys": [{"kty": "oct", "k": "c4n4ry"}]}', "key 1: is not a public key"),
         (json.dumps({"keys": [public(EC_KEY, d="c4n4ry")]}), "key 1: is not a public key"),
         (json.dumps({"keys": [public(RSA_KEY, kid="a"), public(EC_KEY, kid="a")]}), "key 2: is the second one"),
         (json.dumps({"keys": [1] * 101}), "has 101 keys"),
         ("[" * 100_000, "is not JSON"),
+        ('{"keys": ' + "1" * 5_000 + "}", "is not JSON"),
+        (json.dumps({"keys": [public(RSA_KEY, kid=["a"])]}), "key 1: its kid is no text"),
+        (json.dumps({"keys": [public(RSA_KEY, kid={})]}), "key 1: its kid is no text"),
+        (json.dumps({"keys": [public(RSA_KEY, alg=["RS256"])]}), "key 1: cannot be used"),
+        (json.dumps({"keys": [public(RSA_KEY, alg="none")]}), "has no key for RS256"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_the_place(tmp_path: Path, text: str, why: str) -> None:
@@ -161,6 +169,19 @@ def test_a_file_that_cannot_be_used_is_named_with_the_place(tmp_path: Path, text
     assert why in str(raised.value)
     assert str(path) in str(raised.value)
     assert "c4n4ry" not in str(raised.value)
+
+
+def test_keys_of_another_kind_or_use_beside_those_that_sign_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "jwks.json"
+    others = [
+        {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA", "kid": "a"},
+        {"kty": "OKP", "crv": "X25519", "x": "AAAA", "kid": "b"},
+        {"kty": "EC", "crv": "secp256k1", "x": "AAAA", "y": "AAAA", "kid": "c"},
+        public(OTHER_KEY, kid="d", alg="RSA-OAEP"),
+        public(OTHER_KEY, kid="e", alg="none"),
+    ]
+    path.write_text(json.dumps({"keys": [*others, public(RSA_KEY, kid="one")]}))
+    assert list(read_keys(path, ("RS256", "ES256")).named) == ["one"]
 
 
 def test_keys_are_read_anew_and_a_bad_file_leaves_those_that_were_there(jwks: Path) -> None:

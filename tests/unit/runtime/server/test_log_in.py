@@ -363,6 +363,16 @@ def test_whoever_does_not_log_in_may_be_let_in_as_nobody(users: Path) -> None:
     play(act, users, allow_anonymous="true")
 
 
+def test_a_long_frame_of_somebody_who_need_not_log_in_counts_among_those_that_are_begun(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        _, writer = await asyncio.open_connection(*on.address)
+        writer.write(Session(Role.MEMBER).send_hello() + (1024 * 1024).to_bytes(4) + b"\0" * 500_000)
+        await until(lambda: on.server.begun_bytes > 499_000)
+        writer.close()
+
+    play(act, users, allow_anonymous="true")
+
+
 def test_a_file_of_users_that_cannot_be_used_at_the_start_is_an_error_that_names_the_line(users: Path) -> None:
     users.write_text("# users\nalice nonsense\n")
     with pytest.raises(ConfigError, match=f"{users}: line 2: a user has another form"):
@@ -379,5 +389,7 @@ def test_a_node_that_logs_nobody_in_is_said_to(users: Path) -> None:
     async def act(on: Scene) -> None:
         on.server.log_ins = None
         assert "logs nobody in" in str(await on.ask(by_password()))
+        (line,) = on.log.of("unknown-request")
+        assert "it wants to log in, and nobody does here" in line["why"]
 
     play(act, users)

@@ -296,7 +296,7 @@ def test_an_unknown_request_is_answered_and_the_connection_stays() -> None:
         peer = await on.connect()
         await peer.next_event()
         correlation_id, data = peer.session.send_request(Ping(1))
-        peer.writer.write(data.replace(b"\x93\x03", b"\x93\x5e"))
+        peer.writer.write(data.replace(b"\x94\x03", b"\x94\x5e"))
         answer = await peer.next_event()
         assert getattr(answer, "correlation_id", None) == correlation_id
         assert "request number 94 is not known" in str(answer)

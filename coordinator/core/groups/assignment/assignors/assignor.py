@@ -7,7 +7,7 @@ says where partitions belong, and reconciliation brings them there.
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -59,8 +59,8 @@ Turns: TypeAlias = Generator[None, None, T]
 PARTITIONS_A_TURN: Final = 10_000
 """So many partitions are looked at between two stops."""
 
-_A_SET: Final = 10
-"""So many partitions are looked at in the time in which a set of few is made: members may be very many."""
+A_SET: Final = 10
+"""So many partitions are looked at in the time in which a set, a topic or a column of few is: they may be very many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +114,11 @@ def portions(partitions: Collection[T]) -> Iterator[Collection[T]]:
 def gather(partitions: Collection[TopicPartition], pace: Pace, before: Partitions = frozenset()) -> Turns[Partitions]:
     """Return partitions, with those that were there before, as a set that is made in turns."""
     if len(before) + len(partitions) <= PARTITIONS_A_TURN:
-        if pace.is_over(_A_SET + len(before) + len(partitions)):
+        if pace.is_over(A_SET + len(before) + len(partitions)):
             yield
         return frozenset(before).union(partitions)
-    made = set(before)
-    if pace.is_over(len(before)):
-        yield
-    for some in portions(partitions):
+    made: set[TopicPartition] = set()
+    for some in chain(portions(before), portions(partitions)):
         made.update(some)
         if pace.is_over(len(some)):
             yield

@@ -71,7 +71,7 @@ def _unassigned(
             continue
         for some in portions(theirs):
             has_wrong = not _unmark(some, marks[topic]) or has_wrong
-            if pace.is_over(len(some)):
+            if pace.is_over(assignor.A_SET + len(some)):
                 yield
         has_wrong = has_wrong or marks[topic].count(1) != topics[topic] - len(theirs)
     return None if has_wrong else (yield from _marked(marks, pace))
@@ -85,10 +85,15 @@ def _all_marked(topics: Mapping[str, int]) -> dict[str, bytearray]:
 def _numbers_by_topic(held: Sequence[Partitions], pace: Pace) -> Turns[dict[str, list[int]]]:
     """Return what all members have, the numbers of one behind those of another."""
     numbers: defaultdict[str, list[int]] = defaultdict(list)
+    columns = 0
     for mine in held:
         if isinstance(mine, PartitionSet):  # members by the thousand, and their columns are there already
             for topic, column in mine.columns():
                 numbers[topic] += column
+                columns += 1
+                if columns >= assignor.PARTITIONS_A_TURN:
+                    columns = 0
+                    yield
             continue
         for some in portions(mine):
             for topic, column in numbers_by_topic(some).items():
@@ -155,8 +160,8 @@ def _marked(marks: Mapping[str, bytearray], pace: Pace) -> Turns[list[TopicParti
             some = of_topic[begin : begin + assignor.PARTITIONS_A_TURN]
             if has := some.count(1):  # to pass over the others takes next to no time
                 found += zip(repeat(topic), compress(range(begin, begin + len(some)), some))
-                if pace.is_over(has):
-                    yield
+            if pace.is_over(assignor.A_SET + has):
+                yield
     return found
 
 

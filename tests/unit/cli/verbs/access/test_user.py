@@ -12,7 +12,8 @@ from scramp import ScramMechanism
 from typer.testing import CliRunner
 
 from coordinator.cli import app
-from coordinator.runtime.security import users_store
+from coordinator.core.security.users_file import parse_users
+from coordinator.runtime.security import log_ins, users_store
 from coordinator.runtime.security.log_ins import read_users
 from coordinator.runtime.security.users_store import add_token
 
@@ -108,6 +109,7 @@ def test_a_password_is_read_from_a_file_and_from_a_prompt_that_asks_twice(
         (("add", "ANONYMOUS", "--token"), "", "stands for others"),
         (("add", " alice", "--token"), "", "begins or ends with a space"),
         (("add", "\u2168", "--token"), "", "SCRAM knows it by another form, 'IX'"),
+        (("add", "User:alice", "--token"), "", "that is the principal of the user 'alice'"),
         (("add", "alice", "--token", "--iterations", "5000"), "", "--token goes without"),
         (("add", "alice", "--password-file", "-", "--iterations", "100"), "x\n", "--iterations is 100"),
         (("add", "alice", "--password-file", "-", "--mechanism", "PLAIN"), "x\n", "'PLAIN' is none of SCRAM"),
@@ -121,6 +123,35 @@ def test_what_cannot_be_done_is_a_line_and_changes_nothing(
     assert found.exit_code == 2
     assert why in found.stderr
     assert not users.exists()
+
+
+def test_an_empty_file_is_given_a_secret_that_nobody_knows(users: Path) -> None:
+    secrets = []
+    for text in ("", "", "# users\n"):
+        users.write_text(text)
+        add_token(users, "ci")
+        secrets.append(read_users(users).secret)
+    assert len({*secrets, parse_users("").secret, parse_users("# users\n").secret}) == 5
+
+
+def test_the_file_that_a_link_leads_to_is_changed_and_its_group_reads_it_as_before(users: Path) -> None:
+    target = users.with_name("target")
+    target.write_text("")
+    target.chmod(0o640)
+    users.symlink_to(target.name)
+    token = add_token(users, "ci")
+    assert users.is_symlink()
+    assert read_users(target).owner_of(token) == "ci"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    target.chmod(0o606)
+    add_token(users, "ci")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_a_file_that_is_too_long_is_refused_whole(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_token(users, "ci")
+    monkeypatch.setattr(log_ins, "MOST_BYTES", users.stat().st_size - 1)
+    assert "has more than" in kcoord("list", "--users", str(users)).stderr
 
 
 def test_a_file_with_a_mistake_is_not_written_over(users: Path) -> None:

@@ -121,6 +121,7 @@ def test_since_is_a_duration_or_a_time(text, since_ms):
         (["--kind", "rebalanced"], "is 'rebalance' meant?"),
         (["--kind", "xyzzy"], "known: member-joined"),
         (["--follow", "-o", "json"], "take -o jsonl"),
+        (["--follow", "-o", "yaml"], "take -o jsonl"),
     ],
 )
 def test_bad_input_is_told_with_what_is_allowed(run, words, said):

@@ -362,7 +362,7 @@ def test_log_in_that_is_refused_fails_the_first_join_at_once_and_later_counts_as
     pair = MemberPair()
     call = pair.join()
     pair.step(refused(pair))
-    assert "did not let a member of group 'g' log in: it refused the log-in: no" in pair.errors[call]
+    assert "member of group 'g' could not log in: the coordinator refused the log-in: no" in pair.errors[call]
     assert pair.member.state is State.FAILED
     pair = MemberPair().joined()
     pair.lose()

@@ -5,18 +5,19 @@ others may read is refused, and no error shows a value.
 """
 
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from pathlib import Path
 from typing import Final
 
 from coordinator.client.security import SECURITY_SETTINGS, SecurityError
 
 _SECRETS: Final = tuple(setting.name for setting in SECURITY_SETTINGS if setting.is_secret)
+_INSTEAD: Final = f", or name a file with {_SECRETS[0]}.file"
 
 
 def read_command_config(path: Path) -> dict[str, str]:
     """Return the settings of a file; raises SecurityError, which names the line and not its value."""
-    return read_named_values(path, _SECRETS, f", or name a file with {_SECRETS[0]}.file")
+    return read_named_values(path, _SECRETS, _INSTEAD)
 
 
 def read_named_values(path: Path, secrets: Collection[str], instead: str = "") -> dict[str, str]:
@@ -41,7 +42,17 @@ def read_named_values(path: Path, secrets: Collection[str], instead: str = "") -
         if name.strip().lower() in given:
             raise SecurityError(f"{path}, line {number}: {name.strip()} is given twice")
         given[name.strip().lower()] = value.strip()
+    refuse_if_others_read(path, mode, given, secrets, instead)
+    return given
+
+
+def refuse_if_others_read(
+    path: Path, mode: int, given: Container[str], secrets: Collection[str] = _SECRETS, instead: str = _INSTEAD
+) -> None:
+    """Raise SecurityError if a file of this mode has one of the secrets among what is given and others may read it.
+
+    `instead` says what else may be done.
+    """
     found = [name for name in secrets if name in given]
     if found and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SecurityError(f"{path} holds {', '.join(found)} and may be read by others: `chmod 600 {path}`{instead}")
-    return given

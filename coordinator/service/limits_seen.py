@@ -1,14 +1,13 @@
-"""The figures of a node for its page of metrics that are of no group: connections, the disk, and every limit.
+"""The limits of a node for its page of metrics, those of its server and those of groups.
 
 A limit is named by its setting. What is used of it is there for limits of amounts; how often one was reached, for all.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 from coordinator.core.node import Node
 from coordinator.core.node_wide import LIMITS_OF_GROUPS
-from coordinator.runtime.disk.log_disk import LogDisk
+from coordinator.runtime.figures.limits import LimitsSeen
 from coordinator.runtime.server.port import Server
 
 LIMITS_OF_SERVER = (
@@ -30,24 +29,15 @@ LIMITS_OF_SERVER = (
 """Limits of the members' port that are told whether they were reached or not."""
 
 
-def node_figures(server: Server, disk: LogDisk, node: Node | None) -> Mapping[str, float]:
-    """Return the figures, by the name of the metric and its labels; no `node` leads a shard before it has joined."""
-    figures: dict[str, float] = {
-        "kcoord_connections": server.connections,
-        "kcoord_unwritten_bytes": disk.pending_bytes,
-    }
+def limits_seen(server: Server, node: Node | None) -> LimitsSeen:
+    """Return the limits of the server and of groups; no `node` leads a shard before it has joined."""
     used, reached = _used_of_server(server), Counter(server.reached)
     names = list(LIMITS_OF_SERVER)
     if node is not None:
         used |= _used_of_groups(node)
         reached.update(node.node_wide.reached)
         names += LIMITS_OF_GROUPS
-    for setting, (amount, most) in used.items():
-        figures[f'kcoord_limit_used{{setting="{setting}"}}'] = amount
-        figures[f'kcoord_limit_most{{setting="{setting}"}}'] = most
-    for setting in dict.fromkeys([*names, *reached]):
-        figures[f'kcoord_limit_reached_total{{setting="{setting}"}}'] = reached[setting]
-    return figures
+    return LimitsSeen(used, {setting: reached[setting] for setting in dict.fromkeys([*names, *reached])})
 
 
 def _used_of_server(server: Server) -> dict[str, tuple[float, float]]:

@@ -1,0 +1,1 @@
+"""The addresses of coordinators, when the command line does not say them itself."""

@@ -1,0 +1,1 @@
+"""The verbs that look at a group again and again."""

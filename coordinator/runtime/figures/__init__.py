@@ -1,0 +1,1 @@
+"""Decides what a node counts of its own work, for metrics; not how that is written."""
