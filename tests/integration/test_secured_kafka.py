@@ -42,7 +42,7 @@ from tests.helpers.loopback import RememberedLog
 from tests.helpers.node_process import running_node
 from tests.helpers.processes import eventually
 from tests.helpers.secure_kafka import PASSWORD, STORE_PASSWORD, USER, SecureKafka, secure_kafka
-from tests.integration.test_admin import address_of, asked
+from tests.integration.test_admin import asked
 from tests.integration.test_kafka_port import Inbox
 
 pytestmark = [
@@ -255,7 +255,7 @@ def test_a_node_takes_a_new_password_without_a_restart_and_shows_none(secured: S
     told = []
     with running_node(tmp_path / "node", "admin.listen=127.0.0.1:0", "tls.look_ms=86400000", *sets, kafka=at) as node:
         node.wait_until_it_says("kafka-unreachable")
-        http = address_of(node)
+        http = node.wait_until_it_serves_http()
         told.append(asked(http, "/readyz"))
         assert told[0][0] == 200
         assert "kafka.sasl_mechanism and what belongs to it" in told[0][1]

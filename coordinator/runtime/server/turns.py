@@ -2,9 +2,10 @@
 
 A member waits for its answers within milliseconds, whoever else talks to the node. So what connections say that are no
 members' is handled as long as a turn has time for it, and the rest waits, unread, for the next turns, one connection
-after the other. What a connection says beyond its first frames waits longer: after each turn of that the loop pauses
-for as long, so that whatever else the process does comes to it too, such as the threads that write the log. Knows
-nothing of what is said.
+after the other. That time is as long as everything else in the turn takes, and a millisecond at least, so that
+thousands that register at once get half of the loop. What a connection says beyond its first frames waits longer: after
+each turn of that the loop pauses for as long, so that whatever else the process does comes to it too, such as the
+threads that write the log. Knows nothing of what is said.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 TURN_NS: Final = 1_000_000
 """The time of a turn, and the share of one connection in it."""
+MOST_NS: Final = 10_000_000
+"""The most time of a turn, where everything else in it takes that long too."""
 PAUSE_S: Final = 0.001
 """The pause after a turn of those who say much at once."""
 
@@ -35,6 +38,9 @@ class Turns(Generic[TalkerT]):
         self._are_off = are_off
         self.now_ns = now_ns
         self._spent_ns = 0
+        self._share_ns = TURN_NS
+        self._last_ns: int | None = None
+        """When the turn before began, if it had more to do than it has done."""
         self._waiting: dict[TalkerT, None] = {}
         self._is_due = False
         self._saying_much: dict[TalkerT, None] = {}
@@ -47,7 +53,7 @@ class Turns(Generic[TalkerT]):
     @property
     def is_over(self) -> bool:
         """True when this turn has no more time for those who are no members."""
-        return bool(self._waiting) or self._spent_ns >= TURN_NS
+        return bool(self._waiting) or self._spent_ns >= self._share_ns
 
     def spend(self, begun_ns: int) -> None:
         """Take note of the time that something has taken until now."""
@@ -82,14 +88,19 @@ class Turns(Generic[TalkerT]):
     def _next(self) -> None:
         self._is_due = False
         self._spent_ns = 0
+        begun_ns, last_ns = self.now_ns(), self._last_ns
+        self._last_ns = None
         if self._are_off():
             return
-        self._give_turns(self._waiting)
+        whole_ns = 0 if last_ns is None else begun_ns - last_ns
+        self._share_ns = max(TURN_NS, min(MOST_NS, whole_ns // 2))
+        self._give_turns(self._waiting, self._share_ns)
         if self._waiting:
-            self._spent_ns = TURN_NS
+            self._spent_ns = self._share_ns
+            self._last_ns = begun_ns
             self._have_next()
         if self._saying_much and not self._is_pause:
-            self._give_turns(self._saying_much)
+            self._give_turns(self._saying_much, TURN_NS)
             self._is_pause = True
             asyncio.get_running_loop().call_later(PAUSE_S, self._end_pause)
 
@@ -98,9 +109,9 @@ class Turns(Generic[TalkerT]):
         if self._saying_much:
             self._have_next()
 
-    def _give_turns(self, talkers: dict[TalkerT, None]) -> None:
+    def _give_turns(self, talkers: dict[TalkerT, None], time_ns: int) -> None:
         began_ns = self.now_ns()
-        while talkers and self.now_ns() - began_ns < TURN_NS:
+        while talkers and self.now_ns() - began_ns < time_ns:
             talker = next(iter(talkers))
             del talkers[talker]
             talker.take_turn()
