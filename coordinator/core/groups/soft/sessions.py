@@ -88,9 +88,9 @@ class MemberSession(msgspec.Struct, gc=False):
     """Partitions that the member had when it registered and has not been told since: it is told them in turns."""
     newcomer: Registration | None = None
     owned: Owned | None = None
+    """What the member committed last, which is most often what it commits next."""
     unpolled_ms: int | None = None
     """For how long its program had not polled it as of its last ping, where it said so."""
-    """What the member committed last, which is most often what it commits next."""
 
     @property
     def is_awaited(self) -> bool:

@@ -162,11 +162,17 @@ class Timelines:
         length, most_bytes = self._limits.timeline_length, self._limits.timeline_max_bytes
         for group_id, entries in pending.items():
             group = groups.get(group_id)
-            if group is None or length == 0:
+            if group is None:
                 continue
             kept = group.timeline.entries
-            first = group.timeline.last_sequence + 1 + max(0, len(entries) - length)
-            entries = entries[-length:]
+            first = group.timeline.last_sequence + 1
+            if length == 0:
+                if not kept:
+                    continue
+                entries.clear()
+            elif len(entries) > length:
+                first += len(entries) - length
+                del entries[:-length]
             dropped = max(0, len(kept) + len(entries) - length)
             over = group.timeline.bytes + sum(map(len, entries)) + ENTRY_BYTES * len(entries) - most_bytes
             if over > 0:

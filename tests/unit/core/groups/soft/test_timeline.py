@@ -1,6 +1,7 @@
 """What is put on timelines: it lasts, it is bounded, and what comes too fast is told together."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from coordinator.core.effects import Append
 from coordinator.core.groups.hard.records import EventsNoted, MemberJoined, Record, decode_record, encode_record
 from coordinator.core.groups.hard.snapshot import records_of
 from coordinator.core.groups.hard.tables.timeline import ENTRY_BYTES
+from coordinator.core.groups.soft import timeline_room
 from coordinator.core.groups.soft.timeline import TOLD_TOGETHER_MS, Flow
 from coordinator.core.limits import Limits
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
@@ -106,6 +108,21 @@ def test_timeline_of_no_length_keeps_nothing_and_writes_nothing() -> None:
     assert not any(isinstance(decode_record(data), EventsNoted) for data in world.written[0])
 
 
+def test_timeline_that_is_to_have_no_length_any_more_is_dropped_with_the_next_entry() -> None:
+    world = NodeWorld({"t": 2}, shards=1)
+    world.join("m1")
+    last = world.group().timeline.last_sequence
+    world.limits = replace(world.limits, timeline_length=0)
+    world.restart()
+    since = len(world.effects)
+    pause(world, times=4)
+    assert world.events() == []
+    noted = [one for step in appended(world, since) for one in step if isinstance(one, EventsNoted)]
+    assert noted == [EventsNoted("g", last + 1, (), last)]
+    world.restart()
+    assert (world.events(), world.group().timeline.last_sequence) == ([], last)
+
+
 def test_oldest_entries_of_all_groups_of_a_shard_make_room_for_the_newest() -> None:
     world = NodeWorld({"t": 100}, limits=Limits(timeline_total_bytes=100_000), shards=2)
     groups = [f"g{number}" for number in range(8)]
@@ -134,6 +151,27 @@ def test_oldest_entries_of_all_groups_of_a_shard_make_room_for_the_newest() -> N
         assert sum(group.timeline.bytes for group in groups_there) <= 50_000, "a load counts what there is"
 
 
+def test_much_that_has_to_go_goes_in_turns() -> None:
+    """A node that starts with much less room does not stand still until all is dropped: there may be 64 MiB of it."""
+    world = NodeWorld({"t": 1}, shards=1)
+    for group_id in ("g0", "g1", "g2", "g3", "g4"):
+        world.join("m1", group_id=group_id)
+        pause(world, group_id, times=500)
+        world.advance(1_000)
+    world.limits = replace(world.limits, timeline_total_bytes=20_000)
+    world.restart()
+    room = world.node._shards[0].desk.timelines.room
+    dropped = []
+    while room.is_over:
+        since = len(world.effects)
+        pause(world, "g0", times=2)
+        steps = appended(world, since)
+        dropped.append(max(sum(one.dropped for one in step if isinstance(one, EventsNoted)) for step in steps))
+        assert room.used_bytes == sum(group.timeline.bytes for group in world.state(0).groups.values())
+    assert len(dropped) > 1
+    assert max(dropped) <= 1_000
+
+
 def test_group_that_is_deleted_leaves_no_room_taken_and_begins_anew() -> None:
     world = NodeWorld({"t": 1}, shards=1)
     tool = world.connect()
@@ -146,13 +184,14 @@ def test_group_that_is_deleted_leaves_no_room_taken_and_begins_anew() -> None:
         assert room.used_bytes == 0
 
 
-def test_groups_that_come_and_go_leave_nothing_behind() -> None:
+def test_groups_that_come_and_go_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline_room, "_MORE_THAN_GROUPS", 50)
     world = NodeWorld({"t": 1}, shards=1)
     tool = world.connect()
-    for number in range(1_100):
+    for number in range(80):
         world.join("m1", group_id=f"g{number}", is_settled=False).leave()
         tool.ask(DeleteGroup(f"g{number}", "ann", is_dry_run=False), DeleteGroupResponse)
-    assert len(world.node._shards[0].desk.timelines.room._oldest) <= 1_002
+    assert len(world.node._shards[0].desk.timelines.room._oldest) <= 52
 
 
 def test_flood_of_joins_is_told_together_and_writes_a_bounded_number_of_bytes() -> None:
