@@ -28,6 +28,8 @@ TOLD_TOGETHER_MS: Final = 1_000
 
 _NAMED: Final = 100
 """Partitions that one entry names: a timeline is kept in memory and is read by people."""
+_MOST_WORDS: Final = 4_000
+"""Characters of what is said of an event. A record of the log is bounded, whoever is named in it."""
 _BURST_S: Final = 16
 """So many seconds' worth may be written at once."""
 _GROUPS_AT_ONCE: Final = 16
@@ -55,6 +57,8 @@ def entry_of(
 ) -> Entry:
     """Return an entry, which of more than a hundred partitions names the first hundred, in the order that is given."""
     topics = by_topic(islice(partitions, _NAMED)) if len(partitions) else ()
+    if len(why) > _MOST_WORDS:
+        why = f"{why[:_MOST_WORDS]} and {len(why) - _MOST_WORDS} characters more"
     return Entry(at_ms, str(kind), member_id, why, group_epoch, topics, duration_ms, len(partitions))
 
 

@@ -8,9 +8,9 @@ import pytest
 from coordinator.core.effects import Append
 from coordinator.core.groups.hard.records import EventsNoted, MemberJoined, Record, decode_record, encode_record
 from coordinator.core.groups.hard.snapshot import records_of
-from coordinator.core.groups.hard.tables.timeline import ENTRY_BYTES
+from coordinator.core.groups.hard.tables.timeline import ENTRY_BYTES, encode_entry
 from coordinator.core.groups.soft import timeline_room
-from coordinator.core.groups.soft.timeline import TOLD_TOGETHER_MS, Flow
+from coordinator.core.groups.soft.timeline import TOLD_TOGETHER_MS, EventKind, Flow, entry_of
 from coordinator.core.limits import Limits
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
 from coordinator.protocol.messages.operators import ChangePause, ChangePauseResponse, DeleteGroup, DeleteGroupResponse
@@ -297,3 +297,27 @@ def test_an_entry_takes_no_more_in_memory_than_is_counted() -> None:
     assert timeline.bytes == sum(map(len, timeline.entries)) + ENTRY_BYTES * len(timeline.entries)
     (noted,) = [record for record in records_of(world.state(0)) if isinstance(record, EventsNoted)]
     assert noted.entries == tuple(timeline.entries)
+
+
+def test_what_is_said_of_an_event_has_a_bound_wherever_it_comes_from() -> None:
+    entry = entry_of(EventKind.GRANTED, 0, "m", "\U0001f600" * 1_000_000, 1, (), None)
+    assert len(encode_entry(entry)) < 20_000
+    assert entry.why.endswith("\U0001f600 and 996000 characters more")
+
+
+def test_member_that_takes_over_from_very_many_names_some_of_them() -> None:
+    """With the ids of thousands the record would be larger than one may be, and never be written."""
+    world = NodeWorld({"t": 30}, shards=1)
+    first, *others = [world.join(f"m{number:02}", is_settled=False) for number in range(30)]
+    world.settle()
+    first.stop_all()
+    for member in others:
+        (partition,) = member.owned
+        member.run(partition, 100, 110)
+    for member in others:
+        member.close()
+    for _ in range(15):
+        first.ping()
+        world.advance(1_000)
+    (taken,) = [event.why for event in world.events("granted") if event.why.startswith("taken over")]
+    assert taken == "taken over from m01, m02, m03, m04, m05 and 24 more"
