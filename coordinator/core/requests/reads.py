@@ -18,7 +18,9 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import GroupEvent
 
 _PAGE_BYTES: Final = 1024 * 1024
-"""Bytes of texts on one page of a timeline."""
+"""Bytes of texts and partitions on one page of a timeline."""
+_PARTITION_BYTES: Final = 32
+"""A named partition counts for so many besides its topic's name: to make one of an entry takes as long."""
 _PAGE_ENTRIES: Final = 1_000
 """Entries that are looked at for one page of a timeline: to decode one takes longer than to describe a member."""
 
@@ -55,7 +57,7 @@ def _page_of_events(
 ) -> tuple[tuple[GroupEvent, ...], int | None, int]:
     """Return the entries of the next so many that are asked for, and the number at which the page ends before others.
 
-    A page has a bound on its texts as well. Returned too is how many entries were looked at.
+    A page has a bound on its texts and partitions as well. Returned too is how many entries were looked at.
     """
     entries, first = timeline.entries, timeline.first_sequence
     begin = max(0, request.after_sequence + 1 - first)
@@ -70,7 +72,7 @@ def _page_of_events(
                 continue
         event = event_of(first + place, entries[place])
         found.append(event)
-        left -= len(event.why) + sum([len(topic) for topic, _ in event.partitions])
+        left -= len(event.why) + sum([_PARTITION_BYTES + len(topic) for topic, _ in event.partitions])
         if left <= 0:
             end = place + 1
             break

@@ -12,12 +12,12 @@ import msgspec
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, coordinators_of
-from coordinator.cli.parts.exits import must_not_be_refused, notes
+from coordinator.cli.parts.exits import must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.reset_target import parse_datetime
 from coordinator.cli.parts.tables import Cell, GrowingTable, OutputFormat, write_csv, write_document
 from coordinator.cli.parts.which_partitions import format_partitions
 from coordinator.client.refusals import refusal_of
-from coordinator.client.request import RequestError, ask
+from coordinator.client.request import LogInFailedError, RequestError, ask
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.parts import GroupEvent
 from coordinator.protocol.text.durations import parse_duration_ms
@@ -101,7 +101,9 @@ def events(
         if follow:
             _follow(coordinator, request, response, timeout, write)
     except KeyboardInterrupt:
-        return
+        if follow:
+            return
+        raise
     if not response.events and not output.is_document:
         chosen = "".join(
             (f" after {after}" if after else "", f" since {since}" if since else "", " of these kinds" if kind else "")
@@ -116,7 +118,10 @@ def _follow(
     timeout_s: float,
     write: Callable[[Sequence[GroupEvent]], None],
 ) -> None:
-    """Ask again and again for what is new; a coordinator that is away is said once, and waited for."""
+    """Ask again and again for what is new; a coordinator that is away is said once, and waited for.
+
+    One that does not let this client log in ends it: to try on is what locks an account.
+    """
     after = _end_of(response, request.after_sequence)
     is_away = False
     while True:
@@ -124,6 +129,9 @@ def _follow(
         asked = ListGroupEvents(request.group_id, after, None, request.kinds)
         try:
             answer = ask(coordinators_of(coordinator), asked, timeout_s)
+        except LogInFailedError:
+            with tool_errors_as_text():
+                raise
         except RequestError as error:
             why: str | None = str(error)
         else:

@@ -1,6 +1,6 @@
 """What one reconciliation does, gathered while it goes on, and how it is put on the group's timeline at its end."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -10,6 +10,8 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.group_soft import AskedOffset, GroupSoft, ResolvedStart
 from coordinator.core.groups.soft.timeline import EventKind
 
+_PREDECESSORS_NAMED: Final = 5
+"""Former members that are named of those that a member takes over from."""
 _MEMBERS_SAID_ONE_BY_ONE: Final = 20
 """When more get partitions in one round, that is one event: thousands would push all others off the timeline."""
 
@@ -71,7 +73,7 @@ def note_round(desk: Desk, turn: Round) -> None:
         if len(plain) > _MEMBERS_SAID_ONE_BY_ONE and member_id not in predecessors:
             continue
         from_whom = predecessors.get(member_id)
-        why = f"taken over from {', '.join(sorted(from_whom))}" if from_whom else "the target gives them to it"
+        why = f"taken over from {_some_of(from_whom)}" if from_whom else "the target gives them to it"
         desk.note(
             group_id,
             EventKind.GRANTED,
@@ -80,3 +82,9 @@ def note_round(desk: Desk, turn: Round) -> None:
             partitions=partitions,
             duration_ms=turn.durations.get(member_id),
         )
+
+
+def _some_of(member_ids: Iterable[str]) -> str:
+    named = sorted(member_ids)
+    more = len(named) - _PREDECESSORS_NAMED
+    return ", ".join(named[:_PREDECESSORS_NAMED]) + (f" and {more} more" if more > 0 else "")

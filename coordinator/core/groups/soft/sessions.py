@@ -101,9 +101,9 @@ class MemberSession(msgspec.Struct, gc=False):
     """The time at which the member joined, None for before this node led the shard."""
     newcomer: Registration | None = None
     owned: Owned | None = None
+    """What the member committed last, which is most often what it commits next."""
     unpolled_ms: int | None = None
     """For how long its program had not polled it as of its last ping, where it said so."""
-    """What the member committed last, which is most often what it commits next."""
 
     @property
     def is_awaited(self) -> bool:

@@ -28,6 +28,8 @@ TOLD_TOGETHER_MS: Final = 1_000
 
 _NAMED: Final = 100
 """Partitions that one entry names: a timeline is kept in memory and is read by people."""
+_MOST_WORDS: Final = 4_000
+"""Characters of what is said of an event. A record of the log is bounded, whoever is named in it."""
 _BURST_S: Final = 16
 """So many seconds' worth may be written at once."""
 _GROUPS_AT_ONCE: Final = 16
@@ -55,6 +57,8 @@ def entry_of(
 ) -> Entry:
     """Return an entry, which of more than a hundred partitions names the first hundred, in the order that is given."""
     topics = by_topic(islice(partitions, _NAMED)) if len(partitions) else ()
+    if len(why) > _MOST_WORDS:
+        why = f"{why[:_MOST_WORDS]} and {len(why) - _MOST_WORDS} characters more"
     return Entry(at_ms, str(kind), member_id, why, group_epoch, topics, duration_ms, len(partitions))
 
 
@@ -162,11 +166,17 @@ class Timelines:
         length, most_bytes = self._limits.timeline_length, self._limits.timeline_max_bytes
         for group_id, entries in pending.items():
             group = groups.get(group_id)
-            if group is None or length == 0:
+            if group is None:
                 continue
             kept = group.timeline.entries
-            first = group.timeline.last_sequence + 1 + max(0, len(entries) - length)
-            entries = entries[-length:]
+            first = group.timeline.last_sequence + 1
+            if length == 0:
+                if not kept:
+                    continue
+                entries.clear()
+            elif len(entries) > length:
+                first += len(entries) - length
+                del entries[:-length]
             dropped = max(0, len(kept) + len(entries) - length)
             over = group.timeline.bytes + sum(map(len, entries)) + ENTRY_BYTES * len(entries) - most_bytes
             if over > 0:

@@ -13,6 +13,8 @@ from coordinator.core.groups.hard.tables.timeline import Timeline, head_of, weig
 
 _AT_ONCE: Final = 64
 """One part in so many of the room is freed together, so that this is done rarely."""
+_MOST_IN_A_STEP: Final = 1_000
+"""Entries that one step drops at most: where a node has less room than before, there may be very many to go."""
 _MORE_THAN_GROUPS: Final = 1_000
 """Groups that are no more are forgotten here when there are so many, and as many as there are groups."""
 
@@ -57,10 +59,11 @@ class TimelineRoom:
         return self.used_bytes > self._most_bytes
 
     def make_room(self, groups: Mapping[str, GroupState]) -> dict[str, int]:
-        """Return how many of its oldest entries each group is to lose, so that the newest of all stay."""
+        """Return how many of its oldest entries each group is to lose now, so that the newest of all stay."""
         drops: dict[str, int] = {}
+        count = 0
         left = self.used_bytes - (self._most_bytes - self._most_bytes // _AT_ONCE)
-        while left > 0 and self._oldest:
+        while left > 0 and self._oldest and count < _MOST_IN_A_STEP:
             at_ms, group_id = heappop(self._oldest)
             group = groups.get(group_id)
             entries = group.timeline.entries if group is not None else []
@@ -70,6 +73,7 @@ class TimelineRoom:
             now_oldest_ms = head_of(entries[dropped]).at_ms
             if now_oldest_ms <= at_ms:
                 drops[group_id] = dropped + 1
+                count += 1
                 left -= weight_of(entries[dropped : dropped + 1])
                 if dropped + 1 == len(entries):
                     continue

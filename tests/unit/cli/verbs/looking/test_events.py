@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from coordinator.cli import app
 from coordinator.cli.verbs.looking import events
-from coordinator.cli.verbs.looking.events import EVENT_COLUMNS, parse_since
+from coordinator.cli.verbs.looking.events import EVENT_COLUMNS, EventsFormat, parse_since
+from coordinator.client.request import LogInFailedError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.parts import GroupEvent
@@ -207,3 +208,37 @@ def test_following_a_group_that_is_deleted_ends_with_its_code(run, interrupt):
     )
     result = run(["-f"], lambda _: next(answers))
     assert (result.exit_code, result.stderr) == (3, "Consumer group 'team' does not exist.\n")
+
+
+def test_following_ends_where_no_coordinator_lets_it_log_in_any_more(run, interrupt, monkeypatch):
+    """A password that was taken back is not tried each second for ever."""
+    interrupt(3)
+
+    def refused(*_):
+        raise LogInFailedError("the coordinator at c:1 does not let 'ann' log in")
+
+    monkeypatch.setattr(events, "ask", refused)
+    result = run(["-f"], ListGroupEventsResponse(events=(EVENT,), last_sequence=17))
+    assert result.exit_code == 5
+    assert result.stderr.startswith("error: the coordinator at c:1 does not let 'ann' log in")
+
+
+def test_ctrl_c_before_anything_is_shown_is_no_success(run):
+    def answer(_):
+        raise AssertionError("nothing is asked")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(events, "ask_for", interrupted)
+        assert run([], answer).exit_code not in {0, 2}
+
+
+def test_names_that_would_move_a_cursor_are_escaped_in_each_form(run):
+    odd = GroupEvent(17, AT_MS, "paused", "m\x1b[2J\n", "by \u202eann\r\n=1+1", 1, (("t\x07", 0),))
+    response = ListGroupEventsResponse(events=(odd,), last_sequence=17)
+    for form in EventsFormat:
+        text = run(["-o", form], response).stdout
+        assert not {char for char in "\x1b\x07\r\u202e" if char in text}, form
+        assert form.is_document or len(text.splitlines()) == (1 if form is EventsFormat.JSONL else 2), form
