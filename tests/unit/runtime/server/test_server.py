@@ -479,7 +479,7 @@ def test_nobody_is_read_while_all_input_is_held_and_a_connection_may_go_meanwhil
 
 
 def test_those_for_whom_the_most_waits_are_disconnected_when_too_much_waits_for_all() -> None:
-    sent = {1: 24, 2: 40, 3: 1}
+    sent = {1: 24, 2: 60, 3: 1}  # megabytes, of which the sockets of each take some
 
     async def act(on: Scene) -> None:
         readers = [await on.connect() for _ in sent]
