@@ -1,4 +1,4 @@
-"""Which connections a listener lets in: bounds in all, by address, of strangers, and on failures.
+"""The connections that a listener lets in: bounds in all, by address, of strangers, and on failures.
 
 A connection is half-open until its peer is known: until its hello, and its log-in where there is one. So many may be; a
 newcomer beyond them is let in, and the oldest of the address that has the most of them gives way. So a flood of silent
@@ -45,7 +45,7 @@ class AdmissionLimits:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a newcomer is not let in, and the setting that says so."""
+    """The reason for which a newcomer is not let in, and the setting that says so."""
 
     setting: str
     why: str

@@ -40,7 +40,7 @@ class Turns(Generic[TalkerT]):
         self._spent_ns = 0
         self._share_ns = TURN_NS
         self._last_ns: int | None = None
-        """When the turn before began, if it had more to do than it has done."""
+        """The beginning of the turn before, if it had more to do than it has done."""
         self._waiting: dict[TalkerT, None] = {}
         self._is_due = False
         self._saying_much: dict[TalkerT, None] = {}

@@ -105,7 +105,7 @@ class GroupState:
     controls: Controls = field(default_factory=Controls)
     """What operators decided."""
     timeline: Timeline = field(default_factory=Timeline)
-    """What happened and why, for people; it has limits of its own and is in no account."""
+    """Told to people: each event with its reason; it has limits of its own and is in no account."""
     target_owners: PartitionTable[str] = field(default_factory=PartitionTable)
     """Index: who is to have a partition."""
     target_count: int = 0
