@@ -54,9 +54,9 @@ def room_never_freed() -> Patches:
 def none_kept() -> Patches:
     why_no_room = allowance.why_no_room
 
-    def why(desk: Any, group: Any, more: int, *, may_use_reserve: bool = False) -> Any:
+    def why(desk: Any, group: Any, more: int, *, may_use_reserve: bool = False, **owner: Any) -> Any:
         del may_use_reserve
-        return why_no_room(desk, group, more)
+        return why_no_room(desk, group, more, **owner)
 
     return [(membership, "why_no_room", why)]
 

@@ -13,8 +13,8 @@ Patches = list[tuple[Any, str, Any]]
 def _missing_group_has_no_room() -> Patches:
     why_refused = Operators._why_refused
 
-    def why(self: Operators, request: OperatorRequest) -> tuple[ErrorCode, str] | None:
-        refusal = why_refused(self, request)
+    def why(self: Operators, request: OperatorRequest, owner: str) -> tuple[ErrorCode, str] | None:
+        refusal = why_refused(self, request, owner)
         is_missing = refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND
         return (ErrorCode.GROUP_MAX_SIZE_REACHED, "there is no room for it") if is_missing else refusal
 
