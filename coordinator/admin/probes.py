@@ -72,6 +72,7 @@ class Heart:
         self._beats = 0
         self._next = loop.call_later(_BEAT_S, self._beat, loop.time() + _BEAT_S)
         condition.beat()
+        condition.why_not_ready = why_not_ready()
 
     def stop(self) -> None:
         """Beat no more."""

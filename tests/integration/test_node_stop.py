@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NO_KAFKA = "127.0.0.1:1"
 CONNECTIONS = 8
+STRANGERS = 1_000
+"""Each is a line of more than 100 bytes, and a pipe holds 64 KiB."""
 
 
 @contextmanager
@@ -31,7 +33,7 @@ def a_node(data_dir: Path, stderr: int, **environment: str) -> Iterator[tuple["s
     """Yield a node's process and its address."""
     command = [sys.executable, "-m", "coordinator", "serve", "--standalone", "--kafka", NO_KAFKA]
     with subprocess.Popen(
-        [*command, "--data", str(data_dir), "--listen", "127.0.0.1:0"],
+        [*command, "--data", str(data_dir), "--listen", "127.0.0.1:0", "--set", f"server.failures_burst={STRANGERS}"],
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
@@ -68,7 +70,7 @@ def test_a_node_that_is_told_to_stop_while_members_commit_drains_and_ends_well(a
 def test_a_node_whose_standard_error_nobody_reads_goes_on_and_ends_well(tmp_path: Path) -> None:
     with a_node(tmp_path / "data", subprocess.PIPE) as (node, address):
         host, _, port = address.rpartition(":")
-        for _ in range(1_000):  # each is a line of more than 100 bytes, and a pipe holds 64 KiB
+        for _ in range(STRANGERS):
             with socket.create_connection((host, int(port)), 20) as stranger:
                 stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 while stranger.recv(4096):

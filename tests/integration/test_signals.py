@@ -161,7 +161,9 @@ def test_a_second_sigterm_ends_a_node_that_does_not_come_to_its_end(
 def test_signals_that_are_said_wait_for_no_reader(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "coordinator", "serve", "--standalone", "--kafka", NO_KAFKA]
     with subprocess.Popen(
-        [*command, "--data", str(tmp_path), "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, "--data", str(tmp_path), "--listen", "127.0.0.1:0", "--set", "server.failures_burst=1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as node:
         try:
             assert node.stdout is not None
