@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from coordinator.core.groups.hard.account import ANONYMOUS, bytes_of, recount
+from coordinator.core.groups.hard.account import bytes_of, principal_of, recount
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.snapshot import records_of
@@ -414,7 +414,8 @@ class ShardMachine(RuleBasedStateMachine):
         for group in state.groups.values():
             assert bytes_of(group) == group.counted_bytes == recount(group)
         total = sum(map(recount, state.groups.values()))
-        assert state.bytes_of == ({ANONYMOUS: total} if state.groups else {})
+        assert sum(state.bytes_of.values()) == total
+        assert set(state.bytes_of) == {principal_of(group) for group in state.groups.values()}
 
     def _live_state_is_what_the_model_read(self) -> None:
         for group in self.world.state(0).groups.values():

@@ -72,19 +72,21 @@ class Commits:
         if read_only is not None:
             return _refused_all(group, asked, read_only), 0
         wall_ms = self._desk.clock.wall_ms
-        asked, forbidden = self._forbidden(connection, asked)
+        forbidden: tuple[PartitionResult, ...] = ()
+        if self._desk.authorizer is not None:
+            asked, forbidden = self._forbidden(connection, asked)
         asked, beyond_end = without_beyond_end(self._desk, connection, group, asked)
         refused = [*forbidden, *beyond_end]
         accepted = 0
         parts: list[CommittedPart] = []
         together: list[TopicCommit] = []
-        seen: set[str] = set()
+        seen: dict[str, None] = {}
         for topic in asked:
             if topic.topic in seen:  # what comes later follows what was committed before it
                 self._decide(group, parts, together)
                 parts, together = [], []
                 seen.clear()
-            seen.add(topic.topic)
+            seen[topic.topic] = None
             topic_id = _owned_topic_id(group, member_id, session, topic)
             pieces = (
                 committed_offsets.commit_together(group, topic_id, topic, wall_ms) if topic_id is not None else None
