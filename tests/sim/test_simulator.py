@@ -82,10 +82,30 @@ def test_every_known_mistake_is_planted() -> None:
     assert not MUTANTS.keys() & OWN.keys()
 
 
+LATE = {
+    "async-commit-overtakes": 64,
+    "back-without-its-claims": 55,
+    "claim-timeout-ignored": 88,
+    "former-process-drops-claims": 11,
+    "gate-goes-on": 28,
+    "hold-expires-with-session": 41,
+    "none-kept": 56,
+    "reconnect-tells-lost": 23,
+    "refusal-leaves-half": 189,
+    "room-counted-twice": 56,
+    "room-never-freed": 56,
+    "state-kept-after-a-bug": 132,
+}
+"""The seeds that show mistakes which few seeds show, as `make mutants` says them.
+
+One that is out of date, since each new draw gives seeds other histories, costs a search.
+"""
+
+
 @pytest.mark.parametrize("name", sorted(ALL.keys() - RARE))
 def test_a_planted_mistake_is_found(name: str) -> None:
     # Most show within ten seeds. Every new draw gives each seed another history, so the last one is looked for longer.
-    outcome, _ = hunt(name, seeds=400)
+    outcome, _ = hunt(name, seeds=400, first=LATE.get(name, 0))
     assert outcome is not None
 
 
