@@ -96,11 +96,17 @@ class CountedGroup(Held):
     def work_of(self, act: Callable[[], None], *, is_counted: bool) -> Work:
         """Return the work that something makes, its calls only if they are counted: to count them takes long."""
         self._work = Work()
-        self._profile = cProfile.Profile() if is_counted else None
-        act()
-        if self._profile is not None:
-            self._work.calls = sum(entry.callcount for entry in self._profile.getstats())
-            self._profile = None
+        if not is_counted:
+            act()
+            return self._work
+        self._profile = cProfile.Profile()
+        gc.disable()  # it calls the finalizers of whatever the process has had before
+        try:
+            act()
+        finally:
+            gc.enable()
+        self._work.calls = sum(entry.callcount for entry in self._profile.getstats())
+        self._profile = None
         return self._work
 
     def _step(self, event: Event) -> list[Effect]:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.helpers.processes import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(290)]
 
 OK = re.compile(
     r"demo: OK flights=20000 missing=0 duplicates=\d+ lag=0 moved=4 taken_over=4 handover_ms=(?P<handover_ms>\d+)"
@@ -58,7 +58,7 @@ def commands_of_all_processes() -> Iterator[bytes]:
 
 def test_a_small_demo_loses_no_flight_when_an_application_is_killed(tmp_path: Path) -> None:
     with a_demo(tmp_path, "--flights", "20000", "--over", "8s") as process:
-        output, _ = process.communicate(timeout=180)
+        output, _ = process.communicate(timeout=270)
     last_line = output.splitlines()[-1]
     assert OK.fullmatch(last_line), output
     assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""A run in which a test is skipped, or expected to fail, fails, however many processes share it."""
+"""A run in which a test is skipped, or expected to fail, fails, however many processes share it; which run again."""
 
 import shutil
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.spark_limits import NO_WORKER
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 
@@ -17,6 +19,7 @@ def run_pytest(directory: Path, source: str, *arguments: str) -> subprocess.Comp
     return subprocess.run(
         [
             *[sys.executable, "-m", "pytest", "-q", "--rootdir", directory, "-p", "no:cacheprovider"],
+            *["-p", "no:schemathesis"],
             *[*arguments, directory],
         ],
         cwd=CONFTEST.parents[1],
@@ -26,21 +29,50 @@ def run_pytest(directory: Path, source: str, *arguments: str) -> subprocess.Comp
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "source"),
-    [
-        ("skipped", "def test_it(): pytest.skip('later')"),
-        ("skipped", "@pytest.mark.skipif(True, reason='never')\ndef test_it(): pass"),
-        ("skipped", "pytest.skip('all of it', allow_module_level=True)"),
-        ("xfailed", "@pytest.mark.xfail\ndef test_it(): assert False"),
-        ("xpassed", "@pytest.mark.xfail\ndef test_it(): pass"),
-    ],
-)
-def test_a_test_that_did_not_run_fails_the_run_and_is_named(tmp_path: Path, kind: str, source: str) -> None:
+NOT_RUN = {
+    "test_skips.py": ("skipped", "def test_it(): pytest.skip('later')"),
+    "test_is_skipped_if.py": ("skipped", "@pytest.mark.skipif(True, reason='never')\ndef test_it(): pass"),
+    "test_all_skipped.py": ("skipped", "pytest.skip('all of it', allow_module_level=True)"),
+    "test_fails_as_expected.py": ("xfailed", "@pytest.mark.xfail\ndef test_it(): assert False"),
+    "test_passes_against_expectation.py": ("xpassed", "@pytest.mark.xfail\ndef test_it(): pass"),
+}
+
+
+def test_each_test_that_did_not_run_is_named(tmp_path: Path) -> None:
+    for name, (_, source) in NOT_RUN.items():
+        (tmp_path / name).write_text(f"import pytest\n{source}")
+    run = run_pytest(tmp_path, "def test_it(): pass")
+    assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout
+    for name, (kind, _) in NOT_RUN.items():
+        assert any(f"this one was {kind}" in line and name in line for line in run.stdout.splitlines()), run.stdout
+
+
+@pytest.mark.parametrize("source", ["def test_it(): pytest.skip('later')", "@pytest.mark.xfail\ndef test_it(): pass"])
+def test_one_test_that_did_not_run_fails_the_run(tmp_path: Path, source: str) -> None:
     run = run_pytest(tmp_path, source)
     assert run.returncode == pytest.ExitCode.TESTS_FAILED, run.stdout
-    assert f"this one was {kind}" in run.stdout
-    assert "test_planted.py" in run.stdout
+
+
+SPARK_GAVE_UP = f"raise RuntimeError('[STREAM_FAILED] {NO_WORKER}.')"
+
+
+def test_a_test_that_sparks_own_time_out_ended_runs_again_and_no_other(tmp_path: Path) -> None:
+    source = f"""
+pytestmark = pytest.mark.spark
+ran = []
+
+def test_on_a_busy_machine():
+    ran.append(1)
+    if len(ran) == 1:
+        {SPARK_GAVE_UP}
+
+def test_it():
+    raise RuntimeError('a row is missing')
+"""
+    (tmp_path / "test_without_spark.py").write_text(f"def test_it():\n    {SPARK_GAVE_UP}")
+    run = run_pytest(tmp_path, source)
+    assert "2 failed, 2 passed" in run.stdout, run.stdout
+    assert "1 rerun" in run.stdout
 
 
 def test_a_run_in_which_all_pass_passes(tmp_path: Path) -> None:

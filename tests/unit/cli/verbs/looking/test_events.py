@@ -35,7 +35,10 @@ def run(monkeypatch):
 
 @pytest.fixture
 def interrupt(monkeypatch):
-    """Have the wait between two questions of who follows be none, and Ctrl-C come instead of the last one."""
+    """Have the wait between two questions of who follows be none, and Ctrl-C come instead of the last one.
+
+    A list is returned whose only element is how many of the waits are to come.
+    """
 
     def interrupt(waits):
         left = [waits]
@@ -47,6 +50,7 @@ def interrupt(monkeypatch):
             left[0] -= 1
 
         monkeypatch.setattr(events, "sleep", sleep)
+        return left
 
     return interrupt
 
@@ -166,16 +170,15 @@ def test_following_asks_for_what_is_new_until_it_is_interrupted_and_ends_well(ru
 
 
 def test_following_waits_for_a_coordinator_that_is_away_and_says_so_once(run, interrupt):
-    interrupt(3)
+    left = interrupt(3)
     away = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "shard 1 is being loaded; try again")
-    answers = iter(
-        [
-            ListGroupEventsResponse(events=(EVENT,), last_sequence=17),
-            *[away] * 2,
-            ListGroupEventsResponse(events=(JOIN,), last_sequence=18),
-        ]
-    )
-    result = run(["-f", "-o", "jsonl", "--timeout", "0.1"], lambda _: next(answers, ListGroupEventsResponse()))
+    back = ListGroupEventsResponse(events=(JOIN,), last_sequence=18)
+    first = [ListGroupEventsResponse(events=(EVENT,), last_sequence=17)]
+
+    def answer(_):
+        return first.pop() if first else away if left[0] else back
+
+    result = run(["-f", "-o", "jsonl", "--timeout", "0.5"], answer)
     assert result.exit_code == 0
     assert result.stderr.count("trying again until Ctrl-C") == 1
     assert [json.loads(line)["sequence"] for line in result.stdout.splitlines()] in ([17], [17, 18])
