@@ -20,7 +20,15 @@ from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
-from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
+from coordinator.core.events import (
+    EndOffsetsRead,
+    Event,
+    KafkaFailed,
+    OffsetsResolved,
+    ResolvedOffset,
+    TopicMetadata,
+    TopicsRead,
+)
 from coordinator.protocol.ids import LATEST, TopicPartition
 from coordinator.runtime.kafka.access import PLAIN_ACCESS, KafkaAccess
 from coordinator.runtime.kafka.client import ClusterView, KafkaAwayError, KafkaClient
@@ -88,6 +96,7 @@ class KafkaPort:
         self._why_away = "Kafka has not answered yet"
         # The thread's own.
         self._leaders: dict[TopicPartition, int] = {}
+        self._known_topics: dict[str, TopicMetadata] = {}
         self._topics_due_s = 0.0
         self._ends_due_s = 0.0
         self._ends_round: _EndsRound | None = None
@@ -174,6 +183,7 @@ class KafkaPort:
             started_s = time.monotonic()
             self._read_topics(topics, lists_all=lists_all)
             self._leaders = {key: leader for key, leader in self._leaders.items() if key[0] in topics}
+            self._known_topics = {name: topic for name, topic in self._known_topics.items() if name in topics}
             self._topics_due_s = _next_due(started_s, self._settings.topics_poll_ms)
         elif new_topics:
             self._read_topics(new_topics)
@@ -220,6 +230,9 @@ class KafkaPort:
         if view.brokers:
             self._say_reachable(view)
         self._say_refused(view)
+        self._known_topics.update(view.topics)
+        for name in view.absent:
+            self._known_topics.pop(name, None)
         for topic in view.topics.values():
             for partition, leader in enumerate(topic.leaders):
                 if leader is None:
@@ -302,19 +315,22 @@ class KafkaPort:
                 with self._changed:
                     self._lookups.insert(0, lookup)
                 raise
-            self._emit(OffsetsResolved(lookup.lookup_id, tuple(found)))
+            known = self._known_topics
+            topics = {topic: known[topic] for topic in {asked.topic for asked in lookup.offsets} if topic in known}
+            self._emit(OffsetsResolved(lookup.lookup_id, tuple(found), topics))
 
     def _look_up(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
-        """Ask; where a leader has moved, ask for metadata and then the new one.
+        """Ask; where a leader has moved, ask for metadata and then the new one, and of topics that nobody polls before.
 
         What Kafka says it does not have is not asked about again.
         """
+        is_polled = {asked.topic for asked in offsets} <= self._topics
         answers: dict[TopicPartition, ResolvedOffset] = {}
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
-            if attempt or any((asked.topic, asked.partition) not in self._leaders for asked in left):
+            if attempt or not is_polled or any((asked.topic, asked.partition) not in self._leaders for asked in left):
                 view = self._read_topics(frozenset(asked.topic for asked in left))
                 left = _leave_out_absent(view, left, answers)
             found = self._list_offsets(left) if left else []
