@@ -98,7 +98,8 @@ class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
 
     `up_to` is there when there are more than one page holds: the sequence number at which this one ends, which may be
     that of an entry that was not asked for. `last_sequence` is the number of the newest entry there is, also of what
-    was not asked for: where it is below what was asked after, the timeline has begun anew.
+    was not asked for: where it is below what was asked after, the timeline has begun anew. `first_sequence` is that of
+    the oldest, and is above it while there is none.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -106,3 +107,4 @@ class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
     events: tuple[GroupEvent, ...] = ()
     up_to: int | None = None
     last_sequence: int = 0
+    first_sequence: int = 0
