@@ -45,7 +45,7 @@ class _Question:
     correlation_id: int
     request: ResetOffsets
     group: GroupState
-    """Whose offsets are to be reset: not those of a later group of the same name."""
+    """The group as it was asked about, which is not a later one of the same name."""
     is_new: bool
     """True where the group is to be made, and is known to nobody until then."""
     wall_ms: int
