@@ -64,6 +64,10 @@ class NotHeardError(Exception):
     """A question that cannot be answered now; the text says why."""
 
 
+class RefusedError(Exception):
+    """An act that a coordinator refused; the text says why, and what is done all the same."""
+
+
 class Reader:
     """Answers questions. Its calls may block, for as long as a coordinator may take, and come from any thread."""
 
@@ -249,8 +253,24 @@ def answer_of(
     settings: ConsoleSettings, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]
 ) -> _Expected:
     """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
-    if not turn.acquire(timeout=LONGEST_TURN_S):
-        raise NotHeardError("too many questions are being asked of the coordinators now; try again")
+    try:
+        answer = ask_in_turn(settings, turn, LONGEST_TURN_S, name, request)
+    except RefusedError as error:
+        raise NotHeardError(str(error)) from error
+    if not isinstance(answer, expected):
+        raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
+    return answer
+
+
+def ask_in_turn(
+    settings: ConsoleSettings, turn: threading.Semaphore, longest_turn_s: float, name: str, request: Request
+) -> Response:
+    """Ask a coordinator something of a group, or that it does something, once others have been answered.
+
+    Raises NotKnownError, RefusedError, and NotHeardError with the reason.
+    """
+    if not turn.acquire(timeout=longest_turn_s):
+        raise NotHeardError("too much is being asked of the coordinators now; try again")
     try:
         answer = ask(settings.coordinators, request, settings.timeout_s)
     except RequestError as error:
@@ -261,7 +281,5 @@ def answer_of(
     if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
         raise NotKnownError(f"Consumer group '{name}' does not exist.")
     if refusal is not None:
-        raise NotHeardError(f"The coordinator refused: {show_refusal(refusal)}")
-    if not isinstance(answer, expected):
-        raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
+        raise RefusedError(f"The coordinator refused: {show_refusal(refusal)}")
     return answer
