@@ -36,6 +36,7 @@ from coordinator.console.known.selection import Chosen, Selection
 from coordinator.console.settings import ConsoleSettings
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
+from coordinator.protocol.messages.groups import AFTER_ALL
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import GroupEvent
 from coordinator.protocol.text.addresses import format_address
@@ -47,8 +48,6 @@ Query: TypeAlias = Iterable[tuple[str, str]]
 ASKED_AT_ONCE: Final = 4
 LONGEST_TURN_S: Final = 1.0
 """The longest wait for others who ask: a coordinator that hangs is not to hold up every page."""
-_AFTER_ALL: Final = 2**53
-"""More entries than a timeline ever has: after it there is none, and the ends of the timeline are told."""
 HIDDEN: Final = "[hidden]"
 _UNSET: Final = "not set"
 NOT_DESCRIBED: Final = "this group has not been described yet; that is done within some seconds"
@@ -137,7 +136,7 @@ class Reader:
 
     def _page_of_events(self, name: str, selection: Selection) -> Chosen[GroupEvent] | None:
         """Ask for a page of the newest entries; None where the node does not say which entries there are."""
-        ends = self._told(name, _AFTER_ALL)
+        ends = self._told(name, AFTER_ALL)
         if not ends.first_sequence:
             return None
         page = selection.newest(ends.first_sequence, ends.last_sequence)

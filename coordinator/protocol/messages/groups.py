@@ -3,7 +3,7 @@
 Each answer is a page of bounded size; `up_to` is where it ends, if there is more.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from coordinator.protocol.errors import (
     ErrorCode,
@@ -77,6 +77,10 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     bytes: int = 0
     kafka_failure: str = ""
     claim_timeout_ms: int | None = None
+
+
+AFTER_ALL: Final = 2**53
+"""More entries than a timeline ever has: after it there is none, and the ends of the timeline are told."""
 
 
 class ListGroupEvents(WireRequest, frozen=True, tag=13):
