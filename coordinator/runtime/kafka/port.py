@@ -302,7 +302,9 @@ class KafkaPort:
 
         What Kafka says it does not have is not asked about again.
         """
-        is_polled = {asked.topic for asked in offsets} <= self._topics
+        with self._changed:
+            polled = self._topics
+        is_polled = polled.issuperset(asked.topic for asked in offsets)
         answers: dict[TopicPartition, ResolvedOffset] = {}
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
