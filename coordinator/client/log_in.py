@@ -13,12 +13,12 @@ from scramp import ScramClient, ScramException
 
 from coordinator.client.security import TOKEN_MECHANISM, ClientSecurity, SecurityError
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
+from coordinator.protocol.framing import LENGTH_BYTES
 from coordinator.protocol.log_in import MOST_BYTES, Heard, LogInAnswered, LogInSession, token_message
 from coordinator.protocol.messages import ErrorResponse
 from coordinator.protocol.messages.log_in import LogIn, LogInResponse
 from coordinator.protocol.session import Role
 
-_LENGTH_BYTES: Final = 4
 MOST_ITERATIONS: Final = 1_000_000
 """The most that a coordinator may have the password hashed."""
 
@@ -154,7 +154,7 @@ def _send(sock: socket.socket, data: bytes, deadline_s: float) -> None:
 
 def _hear(sock: socket.socket, session: LogInSession, deadline_s: float) -> Heard:
     """Return what the coordinator says next; no byte behind its frame is read, for that is of the next session."""
-    head = _read(sock, _LENGTH_BYTES, deadline_s)
+    head = _read(sock, LENGTH_BYTES, deadline_s)
     length = min(int.from_bytes(head), MOST_BYTES)  # a longer one ends the session before its body is looked at
     for heard in session.receive(head):
         return heard

@@ -7,9 +7,9 @@ first. To do it a reason is needed, and the group's name where a position may be
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+from coordinator.client.times import parse_time_ms
 from coordinator.console.documents import Act, ActResult, ActRow
 from coordinator.console.known.selection import BadQueryError
 from coordinator.protocol.errors import ErrorCode
@@ -150,14 +150,7 @@ def _value(kind: ResetKind, text: str) -> int:
     if kind is ResetKind.DURATION:
         return parse_duration_ms(text)
     if kind is ResetKind.TIMESTAMP:
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            raise ValueError(f"'{text}' is not a time such as 2026-01-31T06:30:00.000") from None
-        at_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
-        if at_ms < 0:
-            raise ValueError(f"'{text}' is before 1970")
-        return at_ms
+        return parse_time_ms(text)
     digits = text.removeprefix("-") if kind is ResetKind.SHIFT else text
     if not (digits.isascii() and digits.isdigit() and len(digits) <= 19 and int(digits) <= MAX_OFFSET):
         raise ValueError(f"'{text}' is not a number{' of records' if kind is ResetKind.SHIFT else ''}")

@@ -252,10 +252,14 @@ class ResolvedOffset(msgspec.Struct, frozen=True, gc=False):
 
 
 class OffsetsResolved(msgspec.Struct, frozen=True, gc=False):
-    """Completes ResolveOffsets, with an answer for every partition asked about."""
+    """Completes ResolveOffsets, with an answer for every partition asked about.
+
+    `topics` has the topics asked about that Kafka has, those too that nobody watches, as they were just before.
+    """
 
     lookup_id: int
     offsets: tuple[ResolvedOffset, ...]
+    topics: Mapping[str, TopicMetadata] = {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a node last heard from Kafka: topics, brokers, ends and whether Kafka answers at all.
+"""The newest answers of Kafka to a node: topics, brokers, ends and whether Kafka answers at all.
 
 It is soft: gone with a restart and read again. It knows no groups and decides nothing.
 """
@@ -9,7 +9,7 @@ from typing import Final
 from coordinator.core.events import EndOffsetsRead, TopicMetadata, TopicsRead
 
 _ABSENCES_OF_A_DELETED_TOPIC: Final = 2
-"""How often in a row Kafka has to say that a topic does not exist: a broker that lags says it once."""
+"""The times in a row that Kafka has to say that a topic does not exist: a broker that lags says it once."""
 
 
 class Catalog:
@@ -40,7 +40,7 @@ class Catalog:
         Kafka's internal topics are not among them, whoever reads one by its name.
         """
         self.listings = 0
-        """How often these names have changed."""
+        """A count of the changes of these names."""
         self.ends_read_ms = 0
         """The time at which all ends were read last."""
         self._absences: dict[str, int] = {}

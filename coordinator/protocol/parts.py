@@ -305,7 +305,7 @@ class DescribedUpTo(_Part, frozen=True):
 
 
 class ControlsUpTo(_Part, frozen=True):
-    """Where a page of what operators decided ends: at this kind of control, of this partition or this member."""
+    """The end of a page of what operators decided: at this kind of control, of this partition or this member."""
 
     kind: Annotated[str, ControlKind]
     name: str = ""

@@ -13,10 +13,10 @@ import asyncio
 import contextlib
 import uuid
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Protocol, assert_never
+from typing import Any, ClassVar, assert_never
 
 from structlog.typing import FilteringBoundLogger
 
@@ -31,7 +31,6 @@ from coordinator.core.effects import (
     MirrorEnded,
     MirrorOffsets,
     Notice,
-    OffsetToResolve,
     ResolveOffsets,
     Respond,
     SendPush,
@@ -53,10 +52,11 @@ from coordinator.core.events import (
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import DiskPort, LogSink
 from coordinator.core.security.principal import Principal
-from coordinator.protocol.messages import Push, RegisterConsumer, Request, Response
+from coordinator.protocol.messages import RegisterConsumer, Request
 from coordinator.runtime.clock import Clock
 from coordinator.runtime.clock_watch import KIND, ClockWatch
 from coordinator.runtime.disk.shard_reading import ShardReader
+from coordinator.runtime.driven import KafkaReader, NodeMachine, Sender
 from coordinator.runtime.figures.lines import LineFigures
 from coordinator.runtime.figures.node import NodeFigures
 from coordinator.runtime.process.notice_lines import say_notice
@@ -65,52 +65,6 @@ from coordinator.runtime.server.input_bound import InputBound
 TICK_MS = 100
 TURN_MS = 10
 """The time in which reports of the disk are taken in before the loop looks at its sockets again."""
-
-
-class NodeMachine(Protocol):
-    """The part of a node that the driver uses: of `coordinator.core.node.Node`, or of another with more events."""
-
-    @property
-    def start(self) -> Callable[..., Any]:
-        """Begin, after everything was loaded."""
-
-    def step(self, event: Any, now_ms: int) -> list[Any]:
-        """Take one event that happens at this monotonic time, and return effects."""
-
-
-class KafkaReader(Protocol):
-    """The part of the Kafka port that the driver uses."""
-
-    def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
-        """Poll these topics from now on, and every other one too if all are wanted."""
-
-    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
-        """Find offsets in the background."""
-
-
-class Sender(Protocol):
-    """The part of the server that the driver uses."""
-
-    def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
-        """Queue a response."""
-
-    def send_push(self, connection_id: int, push: Push) -> None:
-        """Queue a push."""
-
-    def close_connection(self, connection_id: int, why: str) -> None:
-        """Close a connection after what was queued."""
-
-    def flush(self) -> None:
-        """Write what was queued."""
-
-    def hold_input(self, above_bytes: int) -> None:
-        """Leave what connections say unread, of those that say more than this at once."""
-
-    def release_input(self) -> None:
-        """Read everything again."""
-
-    def check_deadlines(self, now_ms: int) -> None:
-        """Disconnect whoever is too late."""
 
 
 @dataclass(frozen=True, slots=True)

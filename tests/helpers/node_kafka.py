@@ -69,4 +69,5 @@ class FakeKafka:
             answers.append(ResolvedOffset(item.topic, item.partition, offset, leader_epoch=7))
         if self.answers_left:
             self.answers_left -= 1
-        return OffsetsResolved(asked.lookup_id, tuple(answers))
+        topics = {} if self.cannot_resolve else self.read({item.topic for item in asked.offsets}).topics
+        return OffsetsResolved(asked.lookup_id, tuple(answers), topics)

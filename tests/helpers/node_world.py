@@ -321,7 +321,7 @@ class NodeWorld:
         """Give the answers of a Kafka that was late."""
         late, self._late = self._late, []
         for answer in late:
-            self.happen(OffsetsResolved(answer.lookup_id, answer.offsets))
+            self.happen(answer)
 
     def _resolve(self, asked: ResolveOffsets) -> None:
         if self.kafka.is_late:

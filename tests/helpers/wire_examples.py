@@ -136,7 +136,7 @@ RESPONSES: tuple[m.Response, ...] = (
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
                             forgotten_in_ms=86_400_000, up_to=DESCRIBED, bytes=4096,
                             kafka_failure="gone", claim_timeout_ms=60_000),
-    m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,), up_to=16, last_sequence=18),
+    m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,), up_to=16, last_sequence=18, first_sequence=3),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),
     m.FinishClaimsResponse(**_REFUSED, results=OUTCOMES),

@@ -184,10 +184,14 @@ def test_starts_ends_and_times_are_resolved_and_what_is_not_there_says_why(
         port.resolve_offsets(8, [OffsetToResolve(name, 0, LATEST), OffsetToResolve(name, 1, EARLIEST)])
         port.resolve_offsets(9, [OffsetToResolve(name, 0, now_ms + 500)])
         port.resolve_offsets(10, [OffsetToResolve(name, 0, now_ms + 3000), OffsetToResolve(name, 1, 5)])
-        first, second, third, fourth = (
-            inbox.wait_for(OffsetsResolved, lambda event, number=number: event.lookup_id == number).offsets
+        events = [
+            inbox.wait_for(OffsetsResolved, lambda event, number=number: event.lookup_id == number)
             for number in (7, 8, 9, 10)
-        )
+        ]
+    first, second, third, fourth = (event.offsets for event in events)
+    for event in events:
+        (told,) = event.topics.values()
+        assert (told.topic, told.partitions, len(told.topic_id)) == (name, 2, 36), "nobody watches it"
     assert [answer.offset for answer in first[:2]] == [0, 0]
     assert first[2:] == (
         ResolvedOffset(name, 9, None, why=f"Kafka has no partition 9 of topic {name}, which has 2", is_absent=True),

@@ -452,10 +452,12 @@ class Coordinator:
 
     def _ask_kafka(self, effect: e.ResolveOffsets) -> None:
         answers = self._kafka.resolve(effect.offsets)
-        self.later(self.dice.choice((1, 5, 60)), partial(self._resolved, effect.lookup_id, answers))
+        topics, _ = self._kafka.metadata({asked.topic for asked in effect.offsets}, lists_all=False)
+        resolved = events.OffsetsResolved(effect.lookup_id, answers, topics)
+        self.later(self.dice.choice((1, 5, 60)), partial(self._resolved, resolved))
 
-    def _resolved(self, lookup_id: int, answers: tuple[events.ResolvedOffset, ...]) -> None:
-        self.step(events.OffsetsResolved(lookup_id, answers))
+    def _resolved(self, resolved: events.OffsetsResolved) -> None:
+        self.step(resolved)
 
 
 GROUP = "g"

@@ -15,6 +15,8 @@ from coordinator.protocol.parts import PartitionResult, ResetResult
 
 Execute = Annotated[bool, typer.Option("--execute", help="Do it; otherwise only what would be done is shown.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done, which is the default.")]
+MoveBack = Annotated[bool, typer.Option("--move-back", help="Also set offsets back; what lies between is read again.")]
+ReleaseClaims = Annotated[bool, typer.Option("--release-claims", help="Pass over running claims whose owner is gone.")]
 Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it is recorded with who asks.")]
 
 

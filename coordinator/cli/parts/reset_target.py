@@ -8,11 +8,11 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import typer
 
+from coordinator.client.times import parse_time_ms
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetTarget
 from coordinator.protocol.text.durations import parse_duration_ms
@@ -54,17 +54,11 @@ def where_to(
 
 
 def parse_datetime(text: str) -> int:
-    """Read `YYYY-MM-DDTHH:mm:SS.sss`, in UTC unless it names a zone, as milliseconds since 1970."""
+    """Read `YYYY-MM-DDTHH:mm:SS.sss` as milliseconds since 1970; raises typer.BadParameter."""
     try:
-        moment = datetime.fromisoformat(text)
+        return parse_time_ms(text)
     except ValueError as error:
-        raise typer.BadParameter(f"'{text}' is not a time such as 2026-01-31T06:30:00.000") from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    at_ms = round(moment.timestamp() * 1000)
-    if at_ms < 0:
-        raise typer.BadParameter(f"'{text}' is before 1970")
-    return at_ms
+        raise typer.BadParameter(str(error)) from error
 
 
 def parse_duration(text: str) -> int:

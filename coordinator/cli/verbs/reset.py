@@ -8,7 +8,16 @@ import typer
 
 from coordinator.cli.moving.reset_results import write_results
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, ask_in_portions, describe_group
-from coordinator.cli.parts.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks, write_accepted
+from coordinator.cli.parts.deciding import (
+    DryRun,
+    Execute,
+    ReleaseClaims,
+    Why,
+    end_with_results,
+    is_dry,
+    who_asks,
+    write_accepted,
+)
 from coordinator.cli.parts.exits import notes
 from coordinator.cli.parts.reset_target import read_csv, targets_of, where_to, write_csv_of_offsets
 from coordinator.cli.parts.tables import OutputFormat
@@ -51,9 +60,7 @@ def reset_offsets(
         typer.Option("--from-file", metavar="CSV", help="Lines of topic,partition,offset, or with the group in front."),
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Drop resets that are pending.")] = False,
-    release_claims: Annotated[
-        bool, typer.Option("--release-claims", help="Pass over running claims whose owner is gone.")
-    ] = False,
+    release_claims: ReleaseClaims = False,
     export: Annotated[
         bool,
         typer.Option(

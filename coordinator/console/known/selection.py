@@ -24,6 +24,16 @@ class BadQueryError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class NewestPage:
+    """A page of rows that have numbers without gaps, the newest first: those after one number, up to another."""
+
+    page: int
+    total: int
+    after: int
+    up_to: int
+
+
+@dataclass(frozen=True, slots=True)
 class Selection:
     """The rows that are asked for; `among` are words of which a row has to have one, by field."""
 
@@ -33,6 +43,13 @@ class Selection:
     is_descending: bool = False
     page: int = 1
     per_page: int = PER_PAGE
+
+    def newest(self, first: int, last: int) -> NewestPage:
+        """Return the page that is asked for of rows with these numbers; a page beyond the last is the last one."""
+        total = last - first + 1
+        page = min(self.page, max(1, -(-total // self.per_page)))
+        up_to = last - (page - 1) * self.per_page
+        return NewestPage(page, total, max(first - 1, up_to - self.per_page), up_to)
 
 
 @dataclass(frozen=True, slots=True)

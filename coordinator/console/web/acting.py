@@ -3,12 +3,9 @@
 import threading
 from typing import Final
 
-from coordinator.client.refusals import refusal_of, show_refusal
-from coordinator.client.request import RequestError, ask
 from coordinator.console import acts
 from coordinator.console.documents import Act, ActResult
-from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader, answer_of
-from coordinator.protocol.errors import ErrorCode
+from coordinator.console.web.reading import NotHeardError, Reader, RefusedError, answer_of, ask_in_turn
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Response
 
 ACTS_AT_ONCE: Final = 2
@@ -17,10 +14,6 @@ CHANGES_ARE_OFF: Final = "changes are off: start the console with --allow-change
 
 class NotAllowedError(Exception):
     """An act that this console does not do; the text says why."""
-
-
-class RefusedError(Exception):
-    """An act that a coordinator refused; the text says why, and what is done all the same."""
 
 
 class Actor:
@@ -46,26 +39,10 @@ class Actor:
         answers: list[Response] = []
         for request in requests:
             try:
-                answers.append(self._ask(group, request))
+                answers.append(ask_in_turn(self._settings, self._turn, self._settings.timeout_s, group, request))
             except (NotHeardError, RefusedError) as error:
                 if answers and not act.dry_run:
                     done = sum(len(one.rows) for one in [acts.result_of(kind, group, act, answers)])
                     raise RefusedError(f"{error}; {done} partitions are done all the same") from error
                 raise
         return acts.result_of(kind, group, act, answers)
-
-    def _ask(self, group: str, request: acts.Change) -> Response:
-        if not self._turn.acquire(timeout=self._settings.timeout_s):
-            raise NotHeardError("too much is being changed now; try again")
-        try:
-            answer = ask(self._settings.coordinators, request, self._settings.timeout_s)
-        except RequestError as error:
-            raise NotHeardError(str(error)) from error
-        finally:
-            self._turn.release()
-        refusal = refusal_of(answer)
-        if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
-            raise NotKnownError(f"Consumer group '{group}' does not exist.")
-        if refusal is not None:
-            raise RefusedError(f"The coordinator refused: {show_refusal(refusal)}")
-        return answer

@@ -11,10 +11,10 @@ from starlette.routing import Route
 
 from coordinator.console.documents import Act
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.acting import Actor, NotAllowedError, RefusedError
+from coordinator.console.web.acting import Actor, NotAllowedError
 from coordinator.console.web.answers import failure, json_response
 from coordinator.console.web.operations import ACTS, OPERATIONS, ROOT, Operation, openapi
-from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader
+from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader, RefusedError
 
 FORESEEN: Final = {
     BadQueryError: (400, "bad_query"),

@@ -183,14 +183,14 @@ def _members(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str
 
 def _timeline(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, Any]:
     values = _group(reader, names["group"], "/timeline")
-    rows, rebalances = reader.timeline(names["group"], query)
+    rows = reader.events(names["group"], query)
     is_all = rows.page == 1 and not any(text for name, text in query if name in ("kind", "search"))
     return {
         **values,
         "page": "timeline.html",
         "rows": rows,
         "kinds": _KINDS,
-        "rebalances": rebalances[:_REBALANCES] if is_all else (),
+        "rebalances": reader.rebalances(names["group"])[:_REBALANCES] if is_all else (),
     }
 
 

@@ -32,12 +32,15 @@ from coordinator.console.documents import (
 from coordinator.console.known import describing, tables
 from coordinator.console.known.group_seen import GroupSeen
 from coordinator.console.known.picture import Heard, Picture
-from coordinator.console.known.selection import Chosen
+from coordinator.console.known.selection import Chosen, Selection
 from coordinator.console.settings import ConsoleSettings
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
+from coordinator.protocol.messages.groups import AFTER_ALL
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
+from coordinator.protocol.parts import GroupEvent
 from coordinator.protocol.text.addresses import format_address
+from coordinator.protocol.vocabulary import EventKind
 
 Query: TypeAlias = Iterable[tuple[str, str]]
 """The parameters of an address, in its order."""
@@ -58,6 +61,10 @@ class NotKnownError(Exception):
 
 class NotHeardError(Exception):
     """A question that cannot be answered now; the text says why."""
+
+
+class RefusedError(Exception):
+    """An act that a coordinator refused; the text says why, and what is done all the same."""
 
 
 class Reader:
@@ -109,20 +116,36 @@ class Reader:
         return describing.rows_of(chosen, found.measured.as_of_ms, trouble)
 
     def events(self, name: str, query: Query) -> Rows[Event]:
-        """Return a group's timeline, newest first, as its coordinator tells it now."""
-        return self.timeline(name, query)[0]
+        """Return a group's timeline, newest first, as its coordinator tells it now.
 
-    def timeline(self, name: str, query: Query) -> tuple[Rows[Event], list[Rebalance]]:
-        """Return a group's timeline and the rebalances on it, newest first, as its coordinator tells them now."""
+        A node decodes what it tells of, so of thousands of entries it is asked for those alone that are shown.
+        """
         selection = tables.EVENTS.read(query)
-        told = self._ask(name, ListGroupEvents(name), ListGroupEventsResponse).events
-        chosen = tables.EVENTS.choose(reversed(told), selection)
+        chosen: Chosen[GroupEvent] | None = None
+        if not (selection.search or selection.among or selection.sort):
+            chosen = self._page_of_events(name, selection)
+        if chosen is None:
+            kinds = tuple(sorted(dict(selection.among).get("kind", ())))
+            chosen = tables.EVENTS.choose(reversed(self._told(name, 0, kinds).events), selection)
         shown = Chosen(describing.events(chosen.rows), chosen.total, chosen.page, chosen.per_page)
-        return describing.rows_of(shown, self.now_ms(), None), describing.rebalances(told)
+        return describing.rows_of(shown, self.now_ms(), None)
 
     def rebalances(self, name: str) -> list[Rebalance]:
-        """Return the rebalances of a group that are on its timeline, newest first."""
-        return self.timeline(name, ())[1]
+        """Return the rebalances on the timeline of a group, newest first, as its coordinator tells them now."""
+        return describing.rebalances(self._told(name, 0, (EventKind.REBALANCE, EventKind.STABLE)).events)
+
+    def _page_of_events(self, name: str, selection: Selection) -> Chosen[GroupEvent] | None:
+        """Ask for a page of the newest entries; None where the node does not say which entries there are."""
+        ends = self._told(name, AFTER_ALL)
+        if not ends.first_sequence:
+            return None
+        page = selection.newest(ends.first_sequence, ends.last_sequence)
+        told = self._told(name, page.after).events if page.total else ()
+        rows = [event for event in reversed(told) if event.sequence <= page.up_to]
+        return Chosen(rows, page.total, page.page, selection.per_page)
+
+    def _told(self, name: str, after: int, kinds: tuple[str, ...] = ()) -> ListGroupEventsResponse:
+        return self._ask(name, ListGroupEvents(name, after, None, kinds), ListGroupEventsResponse)
 
     def controls(self, name: str) -> list[Control]:
         """Return the decisions of operators about a group that stand, as its coordinator tells them now."""
@@ -229,8 +252,24 @@ def answer_of(
     settings: ConsoleSettings, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]
 ) -> _Expected:
     """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
-    if not turn.acquire(timeout=LONGEST_TURN_S):
-        raise NotHeardError("too many questions are being asked of the coordinators now; try again")
+    try:
+        answer = ask_in_turn(settings, turn, LONGEST_TURN_S, name, request)
+    except RefusedError as error:
+        raise NotHeardError(str(error)) from error
+    if not isinstance(answer, expected):
+        raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
+    return answer
+
+
+def ask_in_turn(
+    settings: ConsoleSettings, turn: threading.Semaphore, longest_turn_s: float, name: str, request: Request
+) -> Response:
+    """Ask a coordinator something of a group, or that it does something, once others have been answered.
+
+    Raises NotKnownError, RefusedError, and NotHeardError with the reason.
+    """
+    if not turn.acquire(timeout=longest_turn_s):
+        raise NotHeardError("too much is being asked of the coordinators now; try again")
     try:
         answer = ask(settings.coordinators, request, settings.timeout_s)
     except RequestError as error:
@@ -241,7 +280,5 @@ def answer_of(
     if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
         raise NotKnownError(f"Consumer group '{name}' does not exist.")
     if refusal is not None:
-        raise NotHeardError(f"The coordinator refused: {show_refusal(refusal)}")
-    if not isinstance(answer, expected):
-        raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
+        raise RefusedError(f"The coordinator refused: {show_refusal(refusal)}")
     return answer

@@ -29,7 +29,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class ReadAnew:
-    """What is known was seen to be old: all is to be read again, of another scope if one is given."""
+    """All that is known was seen to be old and is to be read again, of another scope if one is given."""
 
     scope: Scope | None = None
 

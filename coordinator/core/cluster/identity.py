@@ -1,4 +1,4 @@
-"""What a node's directory says of it, and why that may not fit what ZooKeeper says.
+"""A node's directory beside ZooKeeper: what each says of the node, and why the two may not fit.
 
 Where the two are not of one cluster or not of one time, where a part of ZooKeeper's data is gone, or garbage stands in
 the node's way, the node must not register; each reason names both sides. Node epochs are counted in `/nodes/known/N`,
@@ -35,7 +35,7 @@ class ZkSeen:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the data directory and the settings say of this node.
+    """The identity of this node by its data directory and its settings.
 
     `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
     `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved

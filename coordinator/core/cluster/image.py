@@ -1,4 +1,4 @@
-"""What is known of ZooKeeper, as one frozen value that is replaced with everything that is read.
+"""An image of ZooKeeper, as one frozen value that is replaced with everything that is read.
 
 What is read replaces what was known: answers of one session come in the order of what was asked. A value that is read
 again as it was stays the very same object, and so does the image, so whoever looks for changes sees none. The image

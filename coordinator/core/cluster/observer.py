@@ -31,13 +31,13 @@ from coordinator.core.cluster.zookeeper import (
 )
 
 READ_ALL_MS: Final = 30_000
-"""How often all is read again although no word of a change has come."""
+"""The time after which all is read again although no word of a change has come."""
 RETRY_MS: Final = 1_000
-"""How long after a read that failed, while the session goes on, the next one is begun."""
+"""The time from a read that failed, while the session goes on, to the next one."""
 
 
 OF_A_NODE: Final = Scope((CLUSTER, CONTROLLER_EPOCH, CONTROLLER_ACTIVE))
-"""What every node has to know: that there is a cluster, and who its controller is."""
+"""The part that every node has to know: that there is a cluster, and who its controller is."""
 OF_A_CONTROLLER: Final = Scope(OF_A_NODE.nodes, (NODES_KNOWN, NODES_LIVE, SHARDS))
 """Everything."""
 
@@ -51,7 +51,7 @@ def of_a_candidate(node_id: int) -> Scope:
 
 @dataclass(frozen=True, slots=True)
 class Observer:
-    """What is known and what is being asked. One read at a time is under way.
+    """All that is known, and what is being asked. One read at a time is under way.
 
     The image `is_whole` when everything has been read since the session was last connected: until then what is in it
     may be of before. `due_ms` is when all is to be read again.
@@ -66,7 +66,7 @@ class Observer:
     request_id: int = 0
     asked: ZkRead | None = None
     stale: frozenset[Part] = frozenset()
-    """What is to be read with the next question."""
+    """The parts that are to be read with the next question."""
 
 
 def step(observer: Observer, event: ObserverEvent, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:

@@ -1,4 +1,4 @@
-"""How a node comes into the cluster: whether it may, what it leaves first, and under which node epoch it lives.
+"""The way of a node into the cluster: whether it may, what it leaves first, and under which node epoch it lives.
 
 A frozen value; `step` makes the next one and what is to be done. It stops the node, with a sentence that
 names both sides, where ZooKeeper and the data directory are not of one cluster or not of one time, or where another
@@ -68,7 +68,7 @@ from coordinator.core.cluster.zookeeper import (
 )
 
 MARGIN_MS: Final = 3_000
-"""How much longer than its time-out a session may last, counted from here: servers see its end in ticks."""
+"""The time by which a session may outlast its time-out, counted from here: servers see its end in ticks."""
 REMEMBER_EVERY_MS: Final = 1_000
 """The least time between two writes of what was seen: while nodes go, buckets change one after the other."""
 
@@ -98,7 +98,7 @@ class Registration:
     doubt: str = ""
     """Why the node may not join, as it was read once: it is read again before that ends the node."""
     stuck: tuple[str, ...] = ()
-    """What was said last to keep this node from registering."""
+    """The sentences that were said last about what keeps this node from registering."""
     write_after_ms: int = 0
     remembered: ZkSeen | None = None
     """The versions that this process has had its directory remember last; newer ones are in `identity`."""

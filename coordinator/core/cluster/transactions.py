@@ -45,7 +45,7 @@ from coordinator.core.cluster.zookeeper import (
 OVERTAKEN: Final = frozenset({ZkRefusal.BAD_VERSION, ZkRefusal.NODE_EXISTS, ZkRefusal.NO_NODE})
 """Refusals that reading again explains: somebody else has written meanwhile."""
 REFUSED_WAIT_MS: Final = 1_000
-"""How long nothing is written after a refusal that reading again does not explain, such as of an access list."""
+"""The time without writes after a refusal that reading again does not explain, such as of an access list."""
 
 Operations = tuple[ZkOperation, ...]
 

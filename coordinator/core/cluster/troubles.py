@@ -26,7 +26,7 @@ from coordinator.core.cluster.znodes import (
 )
 
 MOST_TROUBLES: Final = 20
-"""How many are said one by one."""
+"""Troubles that are said one by one."""
 
 
 def part_removed(path: str) -> str:

@@ -40,7 +40,7 @@ Unknown = Mapping[str, Any]
 
 
 class _Value(msgspec.Struct, frozen=True, kw_only=True):
-    """What every value has: the fields of it that this release does not know."""
+    """The part that every value has: the fields of it that this release does not know."""
 
     unknown: Unknown = {}
 
@@ -94,14 +94,14 @@ class KnownNode(_Value, frozen=True, kw_only=True):
 
 
 class NodeState(enum.Enum):
-    """Whether a node may be given leaderships (READY) or is being emptied (DRAINING)."""
+    """The states of a node: it may be given leaderships (READY) or is being emptied (DRAINING)."""
 
     READY = "ready"
     DRAINING = "draining"
 
 
 class LogEnd(msgspec.Struct, frozen=True, kw_only=True, order=True):
-    """Where a shard's log ended when its node started: the epoch of its last record, then its end."""
+    """The end of a shard's log when its node started: the epoch of its last record, then its end."""
 
     leader_epoch: _Count
     end: _Count

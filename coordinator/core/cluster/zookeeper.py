@@ -1,4 +1,4 @@
-"""What the cluster asks of ZooKeeper and hears from it, as frozen values, and the port between.
+"""Questions of the cluster to ZooKeeper and its answers, as frozen values, and the port between.
 
 Every event names the ZooKeeper session it is of; what comes under another number than the current one is to be
 dropped. Results, changes and states of one session may overtake one another. A change is told of once and says only
@@ -91,7 +91,7 @@ ZkEffect: TypeAlias = ZkMulti | ZkRead
 
 
 class ZkState(enum.Enum):
-    """What became of a session.
+    """The states of a ZooKeeper session.
 
     CONNECTED: a server answers; watches that were left before are gone. SUSPENDED: no server answers; the session may
     be over already or go on, and what is asked meanwhile is done later or fails. LOST: the session is over, its
@@ -170,7 +170,7 @@ class ZkNode:
 
 @dataclass(frozen=True, slots=True)
 class ZkValues:
-    """What was read, in the order in which it was asked for; None where there is no such node. Children are sorted."""
+    """Values in the order in which they were asked for; None where there is no such node. Children are sorted."""
 
     nodes: tuple[ZkNode | None, ...] = ()
     children: tuple[tuple[str, ...] | None, ...] = ()
@@ -193,7 +193,7 @@ class ZkReadDone:
 
 
 class ZkAspect(enum.Enum):
-    """Which of two things of a node was read: its existence and value, or the names of its children."""
+    """The two things that may be read of a node: its existence and value, or the names of its children."""
 
     NODE = "node"
     CHILDREN = "children"
@@ -201,7 +201,7 @@ class ZkAspect(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ZkChanged:
-    """What was read and watched of a node may not be true any more. Nothing more is told until it is read again."""
+    """Something that was read and watched of a node may have changed. Nothing more is told until it is read again."""
 
     session: int
     path: str

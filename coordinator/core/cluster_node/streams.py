@@ -29,7 +29,7 @@ class Stream:
     reading_bytes: int = 0
     """Room that is kept for what is being read, or was."""
     turn: int = 0
-    """When it was served last."""
+    """The turn in which it was served last."""
 
     @property
     def is_behind(self) -> bool:

@@ -1,4 +1,4 @@
-"""What the rooms of a shard share while they work on one event: its journal, its soft state and what it says.
+"""The context that the rooms of a shard share while they work on one event: journal, soft state and what is said.
 
 A desk gathers the effects of one step. Sends and closings are kept apart from the rest, because they wait until the
 records of the step are durable. It decides nothing about groups.
@@ -70,11 +70,11 @@ class Desk:
     registrations: dict[int, Registration] = field(default_factory=dict)
     """Registrations that wait for Kafka, by connection."""
     awaited_topics: dict[str, int] = field(default_factory=dict)
-    """How many of them name each topic; no zeros."""
+    """The number of them that name each topic; no zeros."""
     awaited_patterns: int = 0
-    """How many of them subscribe by a pattern."""
+    """The number of them that subscribe by a pattern."""
     awaited_changes: int = 0
-    """How often a topic, or the first pattern, began or ceased to be waited for."""
+    """A count of the times that a topic, or the first pattern, began or ceased to be waited for."""
     known: deque[tuple[Registration, TopicsRead]] = field(default_factory=deque)
     """Registrations whose topics Kafka has answered about, and that have not been looked at since."""
     newcomers: dict[int, tuple[str, str]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Desk:
     timers: Timers[Timer] = field(default_factory=Timers)
     """Few and exact: a node asks to be woken for them."""
     sessions: Timers[tuple[str, str]] = field(default_factory=Timers)
-    """When to look whether a group's member has said nothing for its session time-out, at the latest when that would be
+    """The times to look whether a member has said nothing for its session time-out, at the latest when that would be
     so: a message is only noted in the session, and the deadline is moved when it has come."""
     remains: Remains = field(default_factory=Remains)
     sends: list[Effect] = field(default_factory=list)

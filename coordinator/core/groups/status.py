@@ -28,7 +28,7 @@ MEMBER_TRANSITIONS: Final[Mapping[MemberStatus, Mapping[MemberStatus, str]]] = {
         MemberStatus.UNREVOKED_PARTITIONS: "a target without some of what it holds",
     },
 }
-"""Where each state can lead, and by what; besides, a member can be gone from any."""
+"""The states to which each state can lead, and by what; besides, a member can be gone from any."""
 
 
 def member_status(group: GroupState, member_id: str) -> MemberStatus:
@@ -82,7 +82,7 @@ GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
         GroupStatus.EMPTY: "the last member goes",
     },
 }
-"""Where each state can lead, and by what. A first member is assigned at once, without a window."""
+"""The states to which each state can lead, and by what. A first member is assigned at once, without a window."""
 
 
 def group_status(group: GroupState, soft: GroupSoft) -> GroupStatus:

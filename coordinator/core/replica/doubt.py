@@ -1,4 +1,4 @@
-"""Whether a replica's log may be older than what its node has acknowledged: the doubt in a log that was read from disk.
+"""The doubt in a log that was read from disk: it may be older than what its node has acknowledged.
 
 A directory that was put back from a copy looks like any other one that was closed. Nothing in it says that it lacks
 what was acknowledged after the copy was made; only other replicas know. So a log is in doubt from when it is opened

@@ -1,4 +1,4 @@
-"""Where each leader epoch begins in a replica's log, and what follows for two logs that are compared.
+"""The beginnings of the leader epochs in a replica's log, and what follows for two logs that are compared.
 
 Every leader epoch begins with a record of its own, so a log is told apart from another one by its end and the epochs of
 its records. Two logs whose records at one offset have the same epoch are equal up to there. Nothing here knows the

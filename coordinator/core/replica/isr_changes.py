@@ -1,4 +1,4 @@
-"""Which change of the ISR its leader makes, and what follows from how the write of it ends.
+"""The change of the ISR that its leader makes, and what follows from how the write of it ends.
 
 A follower leaves when it has been behind or without a connection for too long, or drains, as long as enough stay; and
 regardless of that when it has lost what it had acknowledged. One joins when its disk has everything that was committed:

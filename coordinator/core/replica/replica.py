@@ -31,7 +31,7 @@ NO_ROUND: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an operator may choose about replicas; `conf/coordinator.toml` has the defaults."""
+    """The choices of an operator about replicas; `conf/coordinator.toml` has the defaults."""
 
     min_insync_replicas: int
     lag_ms: int
@@ -74,7 +74,7 @@ class StandingFetch:
 
 
 class LeaderPhase(Enum):
-    """How far a leader is with its shard; requests are answered while it is serving."""
+    """The phases of a leader; requests are answered while it is serving."""
 
     LOADING = "loading"
     SERVING = "serving"
@@ -110,7 +110,7 @@ class Doubting:
 
 
 class FollowerPhase(Enum):
-    """How far a follower is with being the begin of its leader's log."""
+    """The phases of a follower on its way to being the begin of its leader's log."""
 
     MATCHING = "matching"
     """Its fetch has been asked, or will be, and not been answered with a stream."""

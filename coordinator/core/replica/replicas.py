@@ -25,7 +25,7 @@ from coordinator.core.replica.step import step
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """What a controller tells a node; with `is_init` it is the whole list of shards that are to be there.
+    """The commands of a controller to a node; with `is_init` the whole list of shards that are to be there.
 
     Shards of a bucket that could not be read are `unreadable`, and are left as they are.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class PeerRounds:
-    """What a peer was asked last, and has answered, over the connection there is."""
+    """The last question to a peer and its last answer, over the connection there is."""
 
     peer: int
     sent: int = 0

@@ -47,9 +47,15 @@ def answer_read(
         case DescribeGroup():
             return describe(desk, group, request.after, page_items)
         case ListGroupEvents():
-            events, ends_at, looked_at = _page_of_events(group.timeline, request, page_items)
+            timeline = group.timeline
+            events, ends_at, looked_at = _page_of_events(timeline, request, page_items)
             desk.meter.note(looked_at)
-            return ListGroupEventsResponse(events=events, up_to=ends_at, last_sequence=group.timeline.last_sequence)
+            return ListGroupEventsResponse(
+                events=events,
+                up_to=ends_at,
+                last_sequence=timeline.last_sequence,
+                first_sequence=timeline.first_sequence,
+            )
 
 
 def _page_of_events(

@@ -1,4 +1,4 @@
-"""Where effects wait until what they were decided upon may be said: a gate a shard, which its replica moves.
+"""The gates at which effects wait until what they were decided upon may be said: one a shard, moved by its replica.
 
 Everything a shard says was decided on a state that may not be committed yet, by a leader that may have been replaced
 without knowing. So each send waits for the end of the log of its moment to be committed, and for a round that began
@@ -33,7 +33,7 @@ _Waiting: TypeAlias = tuple[int, int, Sent, tuple[Wait, ...]]
 
 @dataclass(slots=True)
 class _Gate(Generic[Sent]):
-    """How far a shard's gate is open, and what waits at it."""
+    """The opening of a shard's gate so far, and the effects that wait at it."""
 
     leader_epoch: int
     high_watermark: int

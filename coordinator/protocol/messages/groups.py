@@ -3,7 +3,7 @@
 Each answer is a page of bounded size; `up_to` is where it ends, if there is more.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from coordinator.protocol.errors import (
     ErrorCode,
@@ -79,6 +79,10 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     claim_timeout_ms: int | None = None
 
 
+AFTER_ALL: Final = 2**53
+"""More entries than a timeline ever has: after it there is none, and the ends of the timeline are told."""
+
+
 class ListGroupEvents(WireRequest, frozen=True, tag=13):
     """Read a group's timeline after a sequence number: for a further page, the `up_to` of the one before.
 
@@ -98,7 +102,8 @@ class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
 
     `up_to` is there when there are more than one page holds: the sequence number at which this one ends, which may be
     that of an entry that was not asked for. `last_sequence` is the number of the newest entry there is, also of what
-    was not asked for: where it is below what was asked after, the timeline has begun anew.
+    was not asked for: where it is below what was asked after, the timeline has begun anew. `first_sequence` is that of
+    the oldest, and is above it while there is none.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -106,3 +111,4 @@ class ListGroupEventsResponse(WireMessage, frozen=True, tag=113):
     events: tuple[GroupEvent, ...] = ()
     up_to: int | None = None
     last_sequence: int = 0
+    first_sequence: int = 0

@@ -18,9 +18,10 @@ from structlog.typing import FilteringBoundLogger
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import MirrorEnded, MirrorOffsets
 from coordinator.core.mirror.events import MirrorAnswered, Outcome
-from coordinator.runtime.kafka.access import PLAIN_ACCESS, KafkaAccess
+from coordinator.runtime.kafka.access import KafkaAccess
 from coordinator.runtime.kafka.client import KafkaAwayError
 from coordinator.runtime.kafka.group_client import GroupClient, GroupWrite, Written
+from coordinator.runtime.kafka.kept_client import KeptClient
 from coordinator.runtime.security.reread import Reread
 
 _AT_ONCE: Final = 64
@@ -54,16 +55,14 @@ class MirrorPort:
         self._settings = settings
         self._post = post
         self._log = log
-        self._access = access
-        self._connect = connect or self._new_client
-        self._used_access = PLAIN_ACCESS
+        self._connect = connect
+        self._kept = KeptClient(self._new_client, log, access)
         self._patience_s = settings.request_timeout_ms / 1000
         self._thread = threading.Thread(target=self._run, name="kcoord-mirror", daemon=True)
         self._changed = threading.Condition()  # guards what follows
         self._queue: deque[_Waiting] = deque()
         self._under_way: Sequence[_Waiting] = ()
         self._is_closing = False
-        self._client: GroupClient | None = None
 
     def start(self) -> None:
         """Start writing."""
@@ -86,9 +85,7 @@ class MirrorPort:
         with self._changed:
             self._is_closing = True
             self._changed.notify()
-            client = self._client
-        if client is not None:
-            client.interrupt()
+        self._kept.interrupt()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
@@ -100,16 +97,16 @@ class MirrorPort:
                 try:
                     answers = self._write(some)
                 except KafkaAwayError as error:
-                    self._drop_client()
+                    self._kept.drop()
                     answers = [Written(Outcome.AWAY, str(error))] * len(some)
                 except Exception as error:  # noqa: BLE001 - a bug here must not end the thread, nor the node
                     self._log.critical("bug", why="writing offsets to Kafka met a bug; it is tried anew", exc_info=True)
-                    self._drop_client()
+                    self._kept.drop()
                     why = f"writing met a bug of the coordinator's ({type(error).__name__})"
                     answers = [Written(Outcome.AWAY, why)] * len(some)
                 self._answer(some, answers)
         finally:
-            self._drop_client()
+            self._kept.drop()
 
     def _take(self) -> Sequence[_Waiting]:
         """Wait for writes, and return some; none means that the port is closing."""
@@ -122,24 +119,15 @@ class MirrorPort:
             return self._under_way
 
     def _write(self, some: Sequence[_Waiting]) -> Sequence[Written | None]:
-        if self._access is not None and self._access.value is not self._used_access:
-            self._drop_client()
-        if self._client is None:
-            client = self._connect()
-            with self._changed:
-                self._client = client
-                is_closing = self._is_closing
-            if is_closing:
-                client.interrupt()
-        assert self._client is not None, "it was made"
-        answers = self._client.write(
+        client = self._kept.get()
+        answers = client.write(
             [
                 GroupWrite(self._prefix + each.write.group_id, each.write, lambda each=each: self._is_wanted(each))  # type: ignore[misc]
                 for each in some
             ]
         )
-        if self._client.is_worn:
-            self._drop_client()
+        if client.is_worn:
+            self._kept.drop()
         return answers
 
     def _is_wanted(self, waiting: _Waiting) -> bool:
@@ -156,18 +144,8 @@ class MirrorPort:
                 MirrorAnswered(write.shard, write.group_id, write.attempt, answer.outcome, answer.why, answer.refused)
             )
 
-    def _new_client(self) -> GroupClient:
+    def _new_client(self, access: KafkaAccess) -> GroupClient:
+        if self._connect is not None:
+            return self._connect()
         settings = self._settings
-        self._used_access = PLAIN_ACCESS if self._access is None else self._access.value
-        return GroupClient(
-            settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms, self._used_access
-        )
-
-    def _drop_client(self) -> None:
-        with self._changed:
-            client, self._client = self._client, None
-        if client is not None:
-            try:
-                client.close()
-            except Exception:  # noqa: BLE001 - a client that cannot be closed is left alone
-                self._log.critical("bug", why="a client of Kafka could not be closed", exc_info=True)
+        return GroupClient(settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms, access)

@@ -20,10 +20,19 @@ from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import KafkaSettings
 from coordinator.core.effects import OffsetToResolve
-from coordinator.core.events import EndOffsetsRead, Event, KafkaFailed, OffsetsResolved, ResolvedOffset, TopicsRead
+from coordinator.core.events import (
+    EndOffsetsRead,
+    Event,
+    KafkaFailed,
+    OffsetsResolved,
+    ResolvedOffset,
+    TopicMetadata,
+    TopicsRead,
+)
 from coordinator.protocol.ids import LATEST, TopicPartition
-from coordinator.runtime.kafka.access import PLAIN_ACCESS, KafkaAccess
+from coordinator.runtime.kafka.access import KafkaAccess
 from coordinator.runtime.kafka.client import ClusterView, KafkaAwayError, KafkaClient
+from coordinator.runtime.kafka.kept_client import KeptClient
 from coordinator.runtime.kafka.questions import ask_apart, merged
 from coordinator.runtime.security.reread import Reread
 
@@ -74,8 +83,8 @@ class KafkaPort:
         self._settings = settings
         self._post = post
         self._log = log
-        self._access = access
-        self._connect = connect or self._new_client
+        self._connect = connect
+        self._kept = KeptClient(self._new_client, log, access)
         self._thread = threading.Thread(target=self._run, name="kcoord-kafka", daemon=True)
         self._changed = threading.Condition()
         # Under the condition's lock: what other threads have asked for.
@@ -84,14 +93,13 @@ class KafkaPort:
         self._lists_all = False
         self._lookups: list[_Lookup] = []
         self._is_closing = False
-        self._client: KafkaClient | None = None
         self._why_away = "Kafka has not answered yet"
         # The thread's own.
         self._leaders: dict[TopicPartition, int] = {}
+        self._known_topics: dict[str, TopicMetadata] = {}
         self._topics_due_s = 0.0
         self._ends_due_s = 0.0
         self._ends_round: _EndsRound | None = None
-        self._used_access = PLAIN_ACCESS
         self._told_refused: frozenset[tuple[str, str]] = frozenset()
         self._failures = 0
         self._is_reachable: bool | None = None
@@ -128,9 +136,7 @@ class KafkaPort:
         with self._changed:
             self._is_closing = True
             self._changed.notify()
-            client = self._client
-        if client is not None:
-            client.interrupt()
+        self._kept.interrupt()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
@@ -150,7 +156,7 @@ class KafkaPort:
                     kind = type(error).__name__
                     self._fail(f"Kafka is not asked for now, since the thread that asks it met a bug ({kind})")
         finally:
-            self._drop_client()
+            self._kept.drop()
 
     def _wait_for_work(self) -> bool:
         """Wait until something is due; True means the port is closing."""
@@ -165,7 +171,7 @@ class KafkaPort:
             return True
 
     def _work(self) -> None:
-        self._connected()
+        self._kept.get()
         with self._changed:
             topics, lists_all = self._topics, self._lists_all
             new_topics = frozenset(self._new_topics)
@@ -174,6 +180,7 @@ class KafkaPort:
             started_s = time.monotonic()
             self._read_topics(topics, lists_all=lists_all)
             self._leaders = {key: leader for key, leader in self._leaders.items() if key[0] in topics}
+            self._known_topics = {name: topic for name, topic in self._known_topics.items() if name in topics}
             self._topics_due_s = _next_due(started_s, self._settings.topics_poll_ms)
         elif new_topics:
             self._read_topics(new_topics)
@@ -181,31 +188,12 @@ class KafkaPort:
         if time.monotonic() >= self._ends_due_s:
             self._read_some_ends(topics)
 
-    def _connected(self) -> KafkaClient:
-        if self._client is not None and self._access is not None and self._access.value is not self._used_access:
-            self._drop_client()
-        if self._client is None:
-            client = self._connect()
-            with self._changed:
-                self._client = client
-            self._topics_due_s = 0.0
-        return self._client
-
-    def _new_client(self) -> KafkaClient:
+    def _new_client(self, access: KafkaAccess) -> KafkaClient:
+        self._topics_due_s = 0.0
+        if self._connect is not None:
+            return self._connect()
         settings = self._settings
-        self._used_access = PLAIN_ACCESS if self._access is None else self._access.value
-        return KafkaClient(
-            settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms, self._used_access
-        )
-
-    def _drop_client(self) -> None:
-        with self._changed:
-            client, self._client = self._client, None
-        if client is not None:
-            try:
-                client.close()
-            except Exception:  # noqa: BLE001 - a client that cannot be closed is left alone
-                self._log.critical("bug", why="a client of Kafka could not be closed", exc_info=True)
+        return KafkaClient(settings.bootstrap_servers, settings.request_timeout_ms, settings.connect_timeout_ms, access)
 
     def _give_up(self, what: str, error: Exception) -> str:
         """Say that a question cannot be asked, and go on with another client; returns the reason."""
@@ -214,12 +202,15 @@ class KafkaPort:
 
     def _read_topics(self, topics: frozenset[str], *, lists_all: bool = False) -> ClusterView:
         if lists_all:
-            view = self._connected().read_all_topics(topics)
+            view = self._kept.get().read_all_topics(topics)
         else:
             view = merged(ask_apart(sorted(topics), self._ask_topics, self._refuse_topics))
         if view.brokers:
             self._say_reachable(view)
         self._say_refused(view)
+        self._known_topics.update(view.topics)
+        for name in view.absent:
+            self._known_topics.pop(name, None)
         for topic in view.topics.values():
             for partition, leader in enumerate(topic.leaders):
                 if leader is None:
@@ -233,9 +224,9 @@ class KafkaPort:
 
     def _ask_topics(self, names: Sequence[str]) -> ClusterView:
         try:
-            return self._connected().read_topics(frozenset(names))
+            return self._kept.get().read_topics(frozenset(names))
         except BaseException:
-            self._drop_client()
+            self._kept.drop()
             raise
 
     def _refuse_topics(self, names: Sequence[str], error: Exception) -> ClusterView:
@@ -246,9 +237,9 @@ class KafkaPort:
 
     def _ask_offsets(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
         try:
-            return self._connected().list_offsets(offsets, self._leaders)
+            return self._kept.get().list_offsets(offsets, self._leaders)
         except BaseException:
-            self._drop_client()
+            self._kept.drop()
             raise
 
     def _no_offsets(self, offsets: Sequence[OffsetToResolve], error: Exception) -> list[ResolvedOffset]:
@@ -302,19 +293,24 @@ class KafkaPort:
                 with self._changed:
                     self._lookups.insert(0, lookup)
                 raise
-            self._emit(OffsetsResolved(lookup.lookup_id, tuple(found)))
+            known = self._known_topics
+            topics = {topic: known[topic] for topic in {asked.topic for asked in lookup.offsets} if topic in known}
+            self._emit(OffsetsResolved(lookup.lookup_id, tuple(found), topics))
 
     def _look_up(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
-        """Ask; where a leader has moved, ask for metadata and then the new one.
+        """Ask; where a leader has moved, ask for metadata and then the new one, and of topics that nobody polls before.
 
         What Kafka says it does not have is not asked about again.
         """
+        with self._changed:
+            polled = self._topics
+        is_polled = polled.issuperset(asked.topic for asked in offsets)
         answers: dict[TopicPartition, ResolvedOffset] = {}
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
-            if attempt or any((asked.topic, asked.partition) not in self._leaders for asked in left):
+            if attempt or not is_polled or any((asked.topic, asked.partition) not in self._leaders for asked in left):
                 view = self._read_topics(frozenset(asked.topic for asked in left))
                 left = _leave_out_absent(view, left, answers)
             found = self._list_offsets(left) if left else []
@@ -328,7 +324,7 @@ class KafkaPort:
         return [answers[asked.topic, asked.partition] for asked in offsets]
 
     def _fail(self, why: str) -> None:
-        self._drop_client()
+        self._kept.drop()
         self._ends_round = None
         self._failures += 1
         self._why_away = why

@@ -1,4 +1,4 @@
-"""What servers have answered, as values: the outcome of a multi, the values of a read.
+"""The answers of servers as values: the outcome of a multi, the values of a read.
 
 No outcome is given as known that is not: an answer that does not fit its question is unknown, with what was wrong.
 """
@@ -98,7 +98,7 @@ class Reading:
         self._take(error, "sync")
 
     def take_watch(self, _value: Any, error: BaseException | None) -> None:
-        """Whether the node exists is seen from its value."""
+        """Take the answer to a watch: whether the node exists is seen from its value."""
         self._take(error, "watch")
 
     def take_node(self, index: int, value: Any, error: BaseException | None) -> None:

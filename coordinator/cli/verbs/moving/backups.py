@@ -12,7 +12,16 @@ from coordinator.cli.moving.offsets_set import Manner, Outcome, Wish, set_offset
 from coordinator.cli.moving.reset_results import delta_of, row_as_json, write_results
 from coordinator.cli.moving.which_kafka import find_group
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_if_there
-from coordinator.cli.parts.deciding import DryRun, Execute, Why, end_with_results, is_dry, who_asks
+from coordinator.cli.parts.deciding import (
+    DryRun,
+    Execute,
+    MoveBack,
+    ReleaseClaims,
+    Why,
+    end_with_results,
+    is_dry,
+    who_asks,
+)
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
@@ -93,12 +102,8 @@ def restore(
         bool,
         typer.Option("--other-kafka", help="Restore offsets of another Kafka cluster, whose topics are the same."),
     ] = False,
-    move_back: Annotated[
-        bool, typer.Option("--move-back", help="Also set offsets back; what lies between is read again.")
-    ] = False,
-    release_claims: Annotated[
-        bool, typer.Option("--release-claims", help="Pass over running claims whose owner is gone.")
-    ] = False,
+    move_back: MoveBack = False,
+    release_claims: ReleaseClaims = False,
     execute: Execute = False,
     dry_run: DryRun = False,
     why: Why = "",

@@ -10,7 +10,7 @@ from coordinator.cli.moving.offsets_set import Manner, Wish, end_with_offsets, s
 from coordinator.cli.moving.spark_checkpoint import CheckpointError, SourcePosition, local_directory, read_checkpoint
 from coordinator.cli.moving.which_kafka import Kafka, KafkaConfig, kafka_meant
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
-from coordinator.cli.parts.deciding import DryRun, Execute, Why, is_dry
+from coordinator.cli.parts.deciding import DryRun, Execute, MoveBack, ReleaseClaims, Why, is_dry
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.protocol.ids import TopicPartition
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from coordinator.cli.moving.kafka_groups import KafkaGroup
 
 app = typer.Typer(help="Have a group go on where something else has come to.", no_args_is_help=True)
-
-MoveBack = Annotated[bool, typer.Option("--move-back", help="Also set offsets back; what lies between is read again.")]
-ReleaseClaims = Annotated[bool, typer.Option("--release-claims", help="Pass over running claims whose owner is gone.")]
 
 
 @app.command("spark-checkpoint")

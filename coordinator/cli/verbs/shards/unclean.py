@@ -1,4 +1,4 @@
-"""Which replica is to lead a shard that nobody in sync can lead, and what that may lose, in numbers for a person.
+"""The replica that is to lead a shard which nobody in sync can lead, and what that may lose, in numbers for a person.
 
 Every replica that answers says how far its log reaches; the furthest one is chosen. Of two logs, the one whose last
 record is of a later leader epoch has all that was committed before that; of the same epoch, the longer one. What

@@ -27,6 +27,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
+from coordinator.protocol.messages.groups import AFTER_ALL
 from coordinator.protocol.parts import GroupEvent
 from coordinator.protocol.text.escaping import csv_cell, json_document, one_line
 
@@ -89,17 +90,18 @@ def _changes(coordinator: str, group: str, every_s: float) -> Iterator[tuple[Cel
     while True:
         try:
             now = Look.of(_described(_asked(coordinator, DescribeGroup(group)), group))
-            events = _events(coordinator, group, after or 0)
+            told = _told(coordinator, group, AFTER_ALL if after is None else after)
+            if after is not None and 0 < told.last_sequence < after:  # the timeline has begun anew
+                told = _told(coordinator, group, 0)
         except RequestError as error:
             if str(error) != why_away:
                 why_away = str(error)
                 notes.print(f"{why_away}; looking again")
         else:
             why_away = ""
-            fresh = () if after is None else events
-            if now != seen or fresh:
-                yield now.row(datetime.now(UTC), fresh)
-            seen, after = now, events[-1].sequence if events else after or 0
+            if now != seen or told.events:
+                yield now.row(datetime.now(UTC), told.events)
+            seen, after = now, told.last_sequence or after or 0
         time.sleep(every_s)
 
 
@@ -120,12 +122,12 @@ def _described(response: Response, group: str) -> DescribeGroupResponse:
     return response
 
 
-def _events(coordinator: str, group: str, after: int) -> Sequence[GroupEvent]:
+def _told(coordinator: str, group: str, after: int) -> ListGroupEventsResponse:
     response = _asked(coordinator, ListGroupEvents(group, after))
     if not isinstance(response, ListGroupEventsResponse) or response.error is ErrorCode.GROUP_ID_NOT_FOUND:
-        return ()
+        return ListGroupEventsResponse()
     must_not_be_refused(response, group)
-    return response.events
+    return response
 
 
 def _write(output: OutputFormat, row: tuple[Cell, ...], *, is_first: bool) -> None:

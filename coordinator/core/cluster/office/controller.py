@@ -107,7 +107,7 @@ class Controller:
     refusal: str = ""
     """Why the last write was refused, if reading again does not explain it."""
     stuck: tuple[str, ...] = ()
-    """What was said last that a person has to put right."""
+    """The sentences that were said last about what a person has to put right."""
 
 
 Result: TypeAlias = tuple[Controller, tuple[ControllerEffect, ...]]

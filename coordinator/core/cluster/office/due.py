@@ -1,4 +1,4 @@
-"""What a controller has to change now, found from what is in ZooKeeper and from what it was told.
+"""The changes that a controller has to make now, found from what is in ZooKeeper and from what it was told.
 
 It is found anew each time, so a change that was refused, or had no room, is due again. Looked at are only the shards
 that the index, or what the controller was told, says something of; any other is led as it should be. Who is chosen is
@@ -46,7 +46,7 @@ FIRST_LEADER_EPOCH: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Office:
-    """What a controller holds: its epoch, and the version of the epoch's node, which each of its writes checks.
+    """The office of a controller: its epoch, and the version of the epoch's node, which each of its writes checks.
 
     `told` are the entries as they were published last, also of what cannot be read any more, None until everything was
     read for the first time.
@@ -74,7 +74,7 @@ class Office:
     few_since_ms: int | None = None
     """Since when fewer than half of the nodes have been reached."""
     outbox: Outbox | None = None
-    """What the nodes are to be told, None until everything was read for the first time."""
+    """The messages for the nodes, None until everything was read for the first time."""
     late: frozenset[tuple[int, int]] = frozenset()
     """Node and node epoch: who does not acknowledge what it is told."""
 

@@ -1,4 +1,4 @@
-"""Who leads a shard next, and with which in-sync set: the rules of choice alone.
+"""The next leader of a shard, and the in-sync set it has: the rules of choice alone.
 
 Every choice is a new entry with the next leader epoch, or None where nothing is to be changed. Only a member of the
 in-sync set is ever chosen, except by `elect_unclean`, for which a person asks. Electing too early is safe, so whether
@@ -20,7 +20,7 @@ sinks may store owner epochs as numbers that are exact below 2**53 only."""
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What is known of the nodes while one shard is decided upon.
+    """The state of the nodes, as far as it is known, while one shard is decided upon.
 
     `live` are registered in ZooKeeper, with the node epochs of that, and not known to be dead otherwise, as one is to
     which connections are refused. `eligible` are those of them that may be given this shard now: ready, answering, and

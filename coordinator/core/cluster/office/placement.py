@@ -1,4 +1,4 @@
-"""Where the replicas of new shards go: preferred leaders spread evenly, no rack twice where that is possible.
+"""The places of new shards' replicas: preferred leaders spread evenly, no rack twice where that is possible.
 
 A pure choice from the nodes that are there; what exists already is not moved here.
 """

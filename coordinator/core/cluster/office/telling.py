@@ -1,4 +1,4 @@
-"""What a controller tells each node, and tells again until it is acknowledged: always the latest, never a queue.
+"""A controller's messages to each node, said again until they are acknowledged: the latest ones, never a queue.
 
 Everything comes from what is in ZooKeeper, so a message that was lost, doubled or late is made up for by the next one.
 One message a node is under way. The first to each life of a node is whole (`is_init`): what it has and is not told of

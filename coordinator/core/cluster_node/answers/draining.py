@@ -1,4 +1,4 @@
-"""How far a node is with handing on what it leads and with being missed by nobody, and which shards nobody may lead.
+"""The progress of a node that hands on what it leads and is to be missed by nobody, and the shards nobody may lead.
 
 The controller moves leaderships away from a node that is registered as draining, and leaders take it out of their
 in-sync sets; one that goes before that is waited for. A shard goes to a member of its in-sync set that lives and is

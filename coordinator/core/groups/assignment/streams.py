@@ -1,4 +1,4 @@
-"""Which of a member's streams reads each of its partitions, for members that want it decided here.
+"""The streams of a member that read its partitions, for members that want it decided here.
 
 A member's partitions are spread over its streams within one of each other. A partition keeps its stream as long as that
 holds, so only as many change their stream as must; those that are being stopped keep theirs and are not counted. The

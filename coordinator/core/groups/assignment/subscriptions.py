@@ -1,4 +1,4 @@
-"""What a subscription stands for: topics by name, by pattern or as explicit partitions, less the exclusions.
+"""The topics that a subscription stands for: by name, by pattern or as explicit partitions, less the exclusions.
 
 Patterns are RE2's, matched against the whole name: an engine whose time is linear in the name, so that no pattern can
 hold the event loop. It has therefore no lookaround and no back-references, which are refused with their position.

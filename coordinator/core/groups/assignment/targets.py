@@ -1,4 +1,4 @@
-"""How the next target of a group is computed.
+"""The next target of a group, and how it is computed.
 
 A target says where partitions belong; it is computed from the members as they are, by an assignor that all of them
 name, and starts from the target before it so that little moves. Bringing partitions there is `reconciler`'s business.

@@ -1,4 +1,4 @@
-"""Whether there is room for what a request would add to the state: in its group, for its principal and on the node.
+"""The room for what a request would add to the state: in its group, for its principal and on the node.
 
 The account is `account`'s. Every request that lets state grow is asked about before a record of it is made, and is
 refused with the limit that it would pass, how much is in use, the setting that raises it and the verbs that free some.

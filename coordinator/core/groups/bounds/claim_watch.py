@@ -23,14 +23,14 @@ _LOOKED_AT_FOR_ONE_MOVED: Final = 2
 
 
 class Began(NamedTuple):
-    """When a claim began to run, or the log was read in which it did: then nobody saw it begin."""
+    """The time at which a claim began to run, or the log was read in which it did: then nobody saw it begin."""
 
     at_ms: int
     was_seen: bool
 
 
 class ClaimWatch:
-    """How long claims run and how long their owners are waited for, in the groups of one shard."""
+    """Watches the age of running claims, and for how long their owners are waited for, in the groups of one shard."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk

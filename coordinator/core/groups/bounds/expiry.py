@@ -1,4 +1,4 @@
-"""When a group without members is forgotten: its offsets after their retention, one that never committed sooner.
+"""The end of a group without members: its offsets after their retention, one that never committed sooner.
 
 Since when a group is empty is hard state in lived time (see `lived_time`), which no wall clock can push forward. A
 group is never forgotten while it has members, while a rebalance is due, or while a running claim is held for somebody.

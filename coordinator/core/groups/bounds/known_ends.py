@@ -24,7 +24,8 @@ def without_beyond_end(
     """Return the offsets that can be, and the refusal of the others."""
     ahead = desk.limits.commit_ahead_max
     for topic in asked:  # of each commit, so that nearly all are through without a call for each topic
-        if topic.offsets and max(topic.offsets) > ahead and _first_beyond_of(desk, topic):
+        offsets = topic.offsets
+        if offsets and max(offsets) > ahead and _first_beyond(desk, topic.topic, topic.partitions, offsets):
             break
     else:
         return asked, ()
@@ -64,10 +65,6 @@ def finals_that_can_be(desk: Desk, connection: Connection, finals: Sequence[Fina
         return finals
     desk.note_reached(AHEAD_OF_END, connection, beyond[0])
     return found
-
-
-def _first_beyond_of(desk: Desk, asked: TopicOffsets) -> str | None:
-    return _first_beyond(desk, asked.topic, asked.partitions, asked.offsets)
 
 
 def _first_beyond(desk: Desk, topic: str, partitions: Sequence[int], offsets: Sequence[int]) -> str | None:

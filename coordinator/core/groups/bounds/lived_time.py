@@ -16,7 +16,7 @@ class LivedTime:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._before_ms = 0
-        """What lived time is ahead of this node's monotonic time."""
+        """The time by which lived time is ahead of this node's monotonic time."""
 
     def start(self) -> None:
         """Go on counting after the load."""

@@ -1,4 +1,4 @@
-"""What operators have decided about a group and what therefore stands: pauses, drained members and pending resets.
+"""The decisions of operators about a group that stand: pauses, drained members and pending resets.
 
 Hard state, changed by replay alone. A pause takes nothing out of the target: a paused partition keeps its place there
 and is held by nobody until it is resumed (decision 0004).
@@ -11,7 +11,7 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Decree:
-    """Who decided something, why, and when on the wall clock."""
+    """The author of a decision, the reason, and the time on the wall clock."""
 
     who: str
     why: str
@@ -38,7 +38,7 @@ class PendingReset:
 
 @dataclass(slots=True)
 class Controls:
-    """What operators have decided about one group and what stands."""
+    """The decisions of operators about one group that stand."""
 
     group_pause: Decree | None = None
     paused: dict[TopicPartition, Decree] = field(default_factory=dict)

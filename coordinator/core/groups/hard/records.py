@@ -29,7 +29,7 @@ class _Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MemberFacts(_Part, frozen=True, gc=False):
-    """What a member said of itself when it registered; with a pattern, `topics` are those it matches now."""
+    """The facts that a member told when it registered; with a pattern, `topics` are those it matches now."""
 
     member_id: str
     incarnation: str
@@ -53,7 +53,7 @@ class MemberFacts(_Part, frozen=True, gc=False):
     shares_application: bool = False
     commits: bool = True
     own_policy: ResetPolicy | None = None
-    """Where a member that commits nothing starts without an offset; of one that commits it is the group's."""
+    """The start of a member that commits nothing, without an offset; that of one which commits is the group's."""
     isolation_level: str = IsolationLevel.READ_UNCOMMITTED
     principal: str = ""
     """The principal that registered it, empty for one that did not log in."""
@@ -143,7 +143,7 @@ class ReleasedPart(_Part, frozen=True, gc=False):
 
 
 class TopicSteps(_Part, frozen=True, gc=False):
-    """How many offsets each of some partitions of a topic goes on from the committed offset, in columns.
+    """The offsets by which each of some partitions of a topic goes on from the committed one, in columns.
 
     Steps are short where offsets are long. A committed offset of a partition stays while it is claimed, and each claim
     begins at it, so that a step says both what a micro-batch commits and what the next one claims.
@@ -221,9 +221,9 @@ class TargetsAssigned(_Record, frozen=True, tag=5):
     """Whole targets, in place of those before; what members lose and gain is as large as what moves."""
     is_stale: bool = False
     lost: tuple[MemberTarget, ...] = ()
-    """What members are to have no longer."""
+    """The partitions that members are to have no longer."""
     gained: tuple[MemberTarget, ...] = ()
-    """What members are to have besides, once all that is lost is."""
+    """The partitions that members are to have besides, once all that is lost is."""
 
 
 class MemberEpochsAdvanced(_Record, frozen=True, tag=6):

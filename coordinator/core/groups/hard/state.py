@@ -26,7 +26,7 @@ from coordinator.protocol.vocabulary import Handover
 
 
 class Grant(msgspec.Struct, frozen=True, gc=False):
-    """Who owns a partition, fenced by its owner epoch; partitions that were granted together share one.
+    """The owner of a partition, fenced by its owner epoch; partitions that were granted together share one.
 
     `stop_why` is the reason why the owner has to let go, once it has to. The owner may be gone: then the grant is
     abandoned, the claim on it is running, and it waits for the same identity or for another owner.
@@ -37,9 +37,9 @@ class Grant(msgspec.Struct, frozen=True, gc=False):
     owner_epoch: int
     stop_why: str | None = None
     stream: int | None = None
-    """Which of the owner's streams reads it, when the owner wants to be told."""
+    """The stream of the owner that reads it, when the owner wants to be told."""
     start: int | None = None
-    """Where an owner that commits nothing begins, when the group has no offset."""
+    """The offset at which an owner that commits nothing begins, when the group has none."""
     start_leader_epoch: int | None = None
 
     @property
@@ -91,7 +91,7 @@ class GroupState:
     members: dict[str, MemberState] = field(default_factory=dict)
     grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
     claims: ClaimTable = field(default_factory=ClaimTable)
-    """What owners read or are to read; only of partitions that are granted."""
+    """The ranges that owners read or are to read; only of partitions that are granted."""
     offsets: CommittedTable = field(default_factory=CommittedTable)
     by_policy: set[TopicPartition] = field(default_factory=set)
     """Partitions that start by the policy alone, whatever members show: their offset was taken from them, because Kafka
@@ -101,9 +101,9 @@ class GroupState:
     epochs_from: int = 0
     """Owner epochs that were told before the log went back are below; zero if it is not known to have gone back."""
     recovery_ms: int | None = None
-    """How long it waits for the checkpoints of former members, while it does; see `recovery`."""
+    """The time for which it waits for the checkpoints of former members, while it does; see `recovery`."""
     controls: Controls = field(default_factory=Controls)
-    """What operators decided."""
+    """The decisions of operators."""
     timeline: Timeline = field(default_factory=Timeline)
     """Told to people: each event with its reason; it has limits of its own and is in no account."""
     target_owners: PartitionTable[str] = field(default_factory=PartitionTable)
@@ -195,10 +195,10 @@ class ShardState:
     groups_of: dict[str, int] = field(default_factory=dict)
     """Account: how many groups each principal has; no zeros."""
     lived_ms: int = 0
-    """How long nodes ran, as last written down; see `lived_time`."""
+    """The time for which nodes ran, as last written down; see `lived_time`."""
     lived_at_ms: int | None = None
-    """When that was by the wall clock."""
+    """The time of that by the wall clock."""
     lives: dict[str, int] = field(default_factory=dict)
-    """Where nodes that went on with this log began, by incarnation, the newest last; counted as owner epochs are."""
+    """The places at which nodes went on with this log, by incarnation, the newest last; counted as owner epochs are."""
     epochs_ahead: int = 0
     """By how much owner epochs are ahead of offsets of the log; it only grows."""

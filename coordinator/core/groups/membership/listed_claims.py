@@ -26,7 +26,7 @@ _OTHER_RANGE: Final = "another range of the partition is claimed"
 
 
 class Listed(NamedTuple):
-    """How the listed claims stand, and the open ones of the identity that are not among them."""
+    """The state of the listed claims, and the open ones of the identity that are not among them."""
 
     statuses: ClaimStatuses
     dropped: tuple[TopicNumbers, ...]
@@ -59,7 +59,7 @@ class _Seen(NamedTuple):
 
 @dataclass(slots=True)
 class _Found:
-    """What was found so far."""
+    """The claims that were found so far."""
 
     running: int = 0
     others: list[ClaimStatus] = field(default_factory=list)

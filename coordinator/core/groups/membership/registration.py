@@ -1,4 +1,4 @@
-"""Who comes into a group: registration, coming back, and two processes with one identity.
+"""The way into a group: registration, coming back, and two processes with one identity.
 
 A member is bound to one connection. A process that shows the identity of a member whose connection lives is made to
 wait while that connection is probed, so that a copied identity is refused and a dead one is replaced. A member that

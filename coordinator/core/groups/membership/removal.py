@@ -1,4 +1,4 @@
-"""How members go: a closed connection and its grace, silence, and leaving.
+"""The ways in which members go: a closed connection and its grace, silence, and leaving.
 
 A member that is gone leaves the group in one record: what it had is released, but for running claims that may be
 waited for. A process that waited for its place registers then. Who comes is `registration`'s business.

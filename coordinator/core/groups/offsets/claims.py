@@ -54,7 +54,7 @@ class _Offer:
 
 @dataclass(slots=True)
 class _Draft:
-    """What a request has changed so far, as its later parts must see it."""
+    """The changes that a request has made so far, as its later parts must see them."""
 
     group: GroupState
     member_id: str

@@ -30,9 +30,9 @@ from coordinator.protocol.parts import LostPosition, PartitionResult
 from coordinator.protocol.vocabulary import PolicyKind
 
 END_AGE_MS: Final = 2_000
-"""How old the end that a broker knows may be: so far apart are the two answers that prove an offset behind the end."""
+"""The greatest age of an end that a broker knows: so far apart are the two answers that prove an offset behind it."""
 ANSWER_AGE_MS: Final = 120_000
-"""How far apart they may be: later, what the first one said is over."""
+"""The longest time between the two: later, what the first one said is over."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What operators have decided about a group and what stands, in pages: many pauses may have long reasons."""
+"""The decisions of operators about a group that stand, in pages: many pauses may have long reasons."""
 
 import heapq
 from collections.abc import Collection, Iterator

@@ -1,4 +1,4 @@
-"""Where a reset leads: what Kafka has to be asked for it, and the offset that follows from the answers.
+"""The offset to which a reset leads: what Kafka has to be asked for it, and what follows from the answers.
 
 The rules are those of Kafka's own tool: a target outside of what the partition holds is moved to its nearer end, a time
 after the last record means the end, and a partition without a committed offset cannot be shifted.

@@ -6,12 +6,12 @@ cancelled. Doing it is `reconciler`'s business, in the place where it would gran
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from coordinator.core.effects import OffsetToResolve, ResolveOffsets
-from coordinator.core.events import OffsetsResolved, ResolvedOffset
+from coordinator.core.events import OffsetsResolved, ResolvedOffset, TopicMetadata
 from coordinator.core.groups.bounds.allowance import why_no_more_groups, why_no_room_for_resets
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.bounds.settings import why_bad_settings
@@ -45,11 +45,13 @@ class _Question:
     correlation_id: int
     request: ResetOffsets
     group: GroupState
-    """Whose offsets are to be reset: not those of a later group of the same name."""
+    """The group as it was asked about, which is not a later one of the same name."""
     is_new: bool
     """True where the group is to be made, and is known to nobody until then."""
     wall_ms: int
     answers: dict[TopicPartition, dict[int, ResolvedOffset]] = field(default_factory=dict)
+    topics: dict[str, TopicMetadata] = field(default_factory=dict)
+    """The topics that Kafka was asked about, as it has them."""
     open_lookups: int = 0
 
 
@@ -131,6 +133,7 @@ class Resets:
         for partition, timestamp_ms in wanted.items():
             answer = found.get(partition) or ResolvedOffset(*partition, None, why="it gave no answer")
             question.answers.setdefault(partition, {})[timestamp_ms] = answer
+        question.topics.update(event.topics)
         question.open_lookups -= 1
         if not question.open_lookups and question.connection_id in self._desk.connections:
             self._decide(question)
@@ -153,7 +156,7 @@ class Resets:
             if question.is_new and (planned or not request.targets):
                 group = self._made(request, owner)
             if planned:
-                self._carry_out(group, request, planned)
+                self._carry_out(group, question, planned)
                 results = [_as_done(group, result) for result in results]
         desk.respond(question.connection_id, question.correlation_id, ResetOffsetsResponse(results=tuple(results)))
 
@@ -193,13 +196,14 @@ class Resets:
         self, group: GroupState, target: ResetTarget, question: _Question, planned: dict[TopicPartition, PlannedReset]
     ) -> ResetResult:
         partition = (target.topic, target.partition)
-        old = self._committed(group, partition)
+        asked = question.topics.get(target.topic) if partition in question.answers else None
+        old = self._committed(group, partition, asked)
         grant = group.grants.get(partition)
         is_gone = grant is not None and grant.member_id not in group.members
         if grant is not None and is_gone and group.claims.is_running(partition) and not question.request.release_claims:
             why = why_left(group, grant.member_id)
             return ResetResult(*partition, ErrorCode.PARTITION_OWNED, why, old)
-        topic_id = self._topic_id(group, target.topic)
+        topic_id = self._topic_id(group, target.topic, asked)
         if topic_id and not is_same_topic(target.topic_id, topic_id):
             why = (
                 f"topic {target.topic} was deleted and made again: its id was {target.topic_id[:50]}, and is {topic_id}"
@@ -209,9 +213,10 @@ class Resets:
         found = new_offset(target, old, question.answers.get(partition, {}), question.wall_ms)
         if isinstance(found, NoOffset):
             return ResetResult(*partition, found.error, found.why, old)
+        committed = group.offsets.get(partition)
         planned[partition] = PlannedReset(
             target.topic,
-            topic_id or target.topic_id,
+            topic_id or target.topic_id or (committed.topic_id if committed is not None else ""),
             target.partition,
             found.offset,
             found.leader_epoch,
@@ -225,24 +230,26 @@ class Resets:
             is_pending=grant is not None and not is_gone,
         )
 
-    def _topic_id(self, group: GroupState, topic: str) -> str:
-        """Return the id that a topic has now, as far as that is known.
+    def _topic_id(self, group: GroupState, topic: str, asked: TopicMetadata | None = None) -> str:
+        """Return the id that a topic has now, as far as that is known; `asked` is the topic as Kafka just had it.
 
         A group that nobody reads the topic for is not told of one that was made again; Kafka's answers are about that.
         """
-        seen, known = group.topics.get(topic), self._desk.catalog.topic(topic)
+        seen, known = group.topics.get(topic), self._desk.catalog.topic(topic) or asked
         if seen is not None and (topic in group.subscribers or known is None):
             return seen.topic_id
         return known.topic_id if known is not None else ""
 
-    def _committed(self, group: GroupState, partition: TopicPartition) -> int | None:
+    def _committed(
+        self, group: GroupState, partition: TopicPartition, asked: TopicMetadata | None = None
+    ) -> int | None:
         """Return the committed offset of a partition of the topic as it is now."""
-        topic_id = self._topic_id(group, partition[0])
+        topic_id = self._topic_id(group, partition[0], asked)
         return group.committed_offset(partition, topic_id) if topic_id else group.offsets.offset_of(partition)
 
-    def _carry_out(self, group: GroupState, request: ResetOffsets, planned: dict[TopicPartition, PlannedReset]) -> None:
-        desk = self._desk
-        self._look_at_topics_made_again(group, {topic for topic, _ in planned})
+    def _carry_out(self, group: GroupState, question: _Question, planned: dict[TopicPartition, PlannedReset]) -> None:
+        desk, request = self._desk, question.request
+        self._look_at_topics_made_again(group, {topic for topic, _ in planned}, question.topics)
         desk.journal.decide(
             ResetsPlanned(group.group_id, tuple(planned.values()), request.who, request.why, desk.clock.wall_ms)
         )
@@ -259,12 +266,14 @@ class Resets:
         self._reconciler.unsettle(group.group_id, owners)
         self._expiry.note_used(group)
 
-    def _look_at_topics_made_again(self, group: GroupState, topics: Iterable[str]) -> None:
+    def _look_at_topics_made_again(
+        self, group: GroupState, topics: Iterable[str], as_asked: Mapping[str, TopicMetadata]
+    ) -> None:
         """Have the group see topics that nobody reads as they are now; their resets would be dropped as older ones'."""
         desk = self._desk
         for topic in sorted(topics):
-            seen, known = group.topics.get(topic), desk.catalog.topic(topic)
-            if seen is None or known is None or self._topic_id(group, topic) == seen.topic_id:
+            seen, known = group.topics.get(topic), desk.catalog.topic(topic) or as_asked.get(topic)
+            if seen is None or known is None or self._topic_id(group, topic, known) == seen.topic_id:
                 continue
             desk.journal.decide(TopicSeen(group.group_id, topic, known.topic_id, 0, known.partitions))
             why = f"topic {topic} was deleted and made again, and offsets of it as it is now are set"

@@ -1,4 +1,4 @@
-"""What operators do to running groups: pause, drain, delete, release; resets are in a room of their own.
+"""The acts of operators on running groups: pause, drain, delete, release; resets are in a file of their own.
 
 Every verb is checked against the group as it is, recorded with who and why, and put on the group's timeline. A dry run
 goes the same way up to the record. What follows for owners is `reconciler`'s business.

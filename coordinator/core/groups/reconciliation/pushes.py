@@ -1,4 +1,4 @@
-"""What members are told about their partitions, cut into pushes of bounded size."""
+"""The pushes that tell members about their partitions, each of bounded size."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, repeat

@@ -1,4 +1,4 @@
-"""When a group is rebalanced: what has changed is gathered in a window, which the first change opens.
+"""The time of a rebalance: what has changed is gathered in a window, which the first change opens.
 
 A small group has one window of one length. In a large one each change puts its end off, within a bound. Partitions that
 lost their owner wait for no window, unless one has just ended.

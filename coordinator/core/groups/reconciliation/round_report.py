@@ -1,4 +1,4 @@
-"""What one reconciliation does, gathered while it goes on, and how it is put on the group's timeline at its end."""
+"""One reconciliation, gathered while it goes on, and how it is put on the group's timeline at its end."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from coordinator.core.groups.soft.timeline import EventKind
 _PREDECESSORS_NAMED: Final = 5
 """Former members that are named of those that a member takes over from."""
 _MEMBERS_SAID_ONE_BY_ONE: Final = 20
-"""When more get partitions in one round, that is one event: thousands would push all others off the timeline."""
+"""More than these that get partitions in one round are one event: they would push all others off the timeline."""
 
 NotedStart: TypeAlias = tuple[int, int | None, int | None]
 """A partition's number, and the offset and leader epoch to be written; without an offset the committed one stays."""
@@ -21,15 +21,15 @@ NotedStart: TypeAlias = tuple[int, int | None, int | None]
 
 @dataclass(slots=True)
 class Round:
-    """What one reconciliation has found so far."""
+    """The findings of one reconciliation so far."""
 
     group: GroupState
     soft: GroupSoft
     answers: Mapping[TopicPartition, ResolvedStart] = field(default_factory=dict)
-    """What Kafka has just said; it counts for this round, and what is not granted with it is asked anew."""
+    """The answers that Kafka has just given; they count for this round, and what is not granted then is asked anew."""
     stops: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
     grants: dict[tuple[str, str, str], list[NotedStart]] = field(default_factory=dict)
-    """What is to be granted at the end, by member, topic and why it starts there."""
+    """The partitions to be granted at the end, by member, topic and why they start there."""
     granted: dict[str, list[TopicPartition]] = field(default_factory=dict)
     """The same by member alone, and what was granted with a reset."""
     taken_over: dict[tuple[str, str], list[TopicPartition]] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Round:
     lookups: dict[TopicPartition, AskedOffset] = field(default_factory=dict)
     starts: dict[str, list[TopicPartition]] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=dict)
-    """What members are told about starts that were not committed."""
+    """The notes for members about starts that were not committed."""
     resets: dict[str, list[TopicPartition]] = field(default_factory=dict)
 
 

@@ -19,7 +19,7 @@ from coordinator.protocol.ids import LATEST
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Where Kafka has said that partitions of a group start."""
+    """The starts of a group's partitions as Kafka has said them."""
 
     group_id: str
     starts: dict[TopicPartition, ResolvedStart]

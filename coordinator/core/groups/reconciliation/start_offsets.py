@@ -1,4 +1,4 @@
-"""Where a partition starts: decided once, from what is known, or by a question to Kafka.
+"""The start of a partition: decided once, from what is known, or by a question to Kafka.
 
 In this order: the group's committed offset for this very topic; the end that a member's checkpoint shows; an option of
 a member; the group's policy. Partitions that came after the group first saw the topic start at its beginning instead of

@@ -1,4 +1,4 @@
-"""What members are told of what they have: all of it when they register, and what is new after each reconciliation.
+"""Telling members what they have: all of it when they register, and what is new after a reconciliation.
 
 The streams of a member that wants to be told them are decided here too, for they follow what it has. Who owns a
 partition is hard state and decided by reconciliation.

@@ -1,4 +1,4 @@
-"""What of a group is still to be looked at after a change, cut into slices so that no step takes long.
+"""The part of a group that is still to be looked at after a change, cut into slices so that no step takes long.
 
 A slice is some members with the partitions that have to move from or to them. Everything between two slices is a valid
 state: what has not been looked at stays as it was. The backlog is soft, for what a slice does is read from hard state
@@ -32,7 +32,7 @@ class Slice(NamedTuple):
 
 @dataclass(slots=True)
 class Backlog:
-    """What is still to be looked at in one group."""
+    """The partitions that are still to be looked at in one group."""
 
     why: str = ""
     """Why the partitions of members move."""
@@ -49,7 +49,7 @@ class Backlog:
     """Partitions that are looked at too, if they are somebody's in the target by then or are to be reset."""
     _has_wanted: bool = False
     _rest: Iterator[TopicPartition] | None = None
-    """What may have to move of the first member, once that was begun."""
+    """The partitions that the first member may have to give up, once that was begun."""
 
     def __bool__(self) -> bool:
         return bool(self.members or self._partitions or self._has_unless_due or self._has_wanted)

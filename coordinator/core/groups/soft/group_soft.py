@@ -21,7 +21,7 @@ from coordinator.core.groups.soft.timeline import Noting
 
 
 class AskedOffset(NamedTuple):
-    """What Kafka is asked about a partition of the topic with this id, and for whom."""
+    """The question to Kafka about a partition of the topic with this id, and for whom it is."""
 
     topic_id: str
     timestamp_ms: int
@@ -45,7 +45,7 @@ class LateOwners(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadAnew(NamedTuple):
-    """Which member starts a partition by policy; it counts while the group's offset is this one."""
+    """The member that starts a partition by policy; it counts while the group's offset is this one."""
 
     member_id: str
     committed: int | None
@@ -76,7 +76,7 @@ class GroupSoft:
     causes: list[str] = field(default_factory=list)
     """Why the group is about to be rebalanced; not empty while it is."""
     rebalance_by_ms: int | None = None
-    """When the window ends at the latest, while it is open."""
+    """The latest end of the window, while it is open."""
     window_closed_until_ms: int = 0
     """Until when another urgent change waits after a rebalance."""
     planning: Generator[None, None, StagedTarget] | None = None
@@ -89,7 +89,7 @@ class GroupSoft:
     hints: Hints | None = None
     """The start hints of all members, once they are asked for and until a member comes or goes."""
     changing_since_ms: int | None = None
-    """When the first change came since the group was last stable."""
+    """The time of the first change since the group was last stable."""
     unsettled: set[str] = field(default_factory=set)
     """Members that do not hold exactly their target."""
     lookups: dict[TopicPartition, int] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class GroupSoft:
     awaited_since: dict[str, int] = field(default_factory=dict)
     """Since when an identity that is gone is waited for, by those of its partitions that are held; it may be back."""
     late_owners: dict[TopicPartition, LateOwners] = field(default_factory=dict)
-    """Who was late with a partition; one that is over may still be here."""
+    """The members that were late with a partition; one that is over may still be here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Hints:
         for each in topics:
             self._topics.setdefault(each.topic, []).append(each)
         self._places: dict[str, list[tuple[TopicHints, dict[int, int]]]] = {}
-        """Where in which columns of a topic a partition stands; of a topic that was looked up."""
+        """The place of a partition in the columns of its topic; of a topic that was looked up."""
 
     def get(self, partition: TopicPartition) -> list[StartHint]:
         """Return what is shown of a partition; empty where nothing is."""

@@ -16,7 +16,7 @@ _Table: TypeAlias = PartitionTable[Any] | CommittedTable | ClaimTable
 A_STEP: Final = 10_000
 """So much is let go of in one step."""
 _LARGE: Final = 1_000
-"""What is not larger is let go of at once, with what it is part of."""
+"""Anything that is not larger is let go of at once, with what it is part of."""
 _A_GROUP: Final = 50
 """So much can be let go of in the time that a group takes."""
 

@@ -83,7 +83,7 @@ class Owned(msgspec.Struct, frozen=True, gc=False):
 
 
 class MemberSession(msgspec.Struct, gc=False):
-    """What is known of a member's connection; `newcomer` waits while the connection is probed."""
+    """The session of a member on its connection; `newcomer` waits while the connection is probed."""
 
     connection_id: int | None
     last_heard_ms: int
@@ -101,7 +101,7 @@ class MemberSession(msgspec.Struct, gc=False):
     """The time at which the member joined, None for before this node led the shard."""
     newcomer: Registration | None = None
     owned: Owned | None = None
-    """What the member committed last, which is most often what it commits next."""
+    """The offsets that the member committed last, whose partitions are most often those it commits next."""
     unpolled_ms: int | None = None
     """For how long its program had not polled it as of its last ping, where it said so."""
 
@@ -112,5 +112,5 @@ class MemberSession(msgspec.Struct, gc=False):
 
     @property
     def ends_ms(self) -> int:
-        """When the session is over unless the member says something."""
+        """The time at which the session is over unless the member says something."""
         return self.last_heard_ms + self.timeout_ms

@@ -26,7 +26,7 @@ came before it."""
 
 
 class Shown:
-    """What one registration shows; it only grows, and not after the registration has come."""
+    """The claims and starts that one registration shows; they only grow, and not after the registration has come."""
 
     __slots__ = ("_claims", "_hints", "claim_count", "end", "hint_count", "why_bad", "why_refused")
 
@@ -36,7 +36,7 @@ class Shown:
         self.claim_count = 0
         self.hint_count = 0
         self.end = 0
-        """How far the log had come at least, by the owner epochs of claims and starts; counted as these are."""
+        """The least end of the log, by the owner epochs of claims and starts; counted as these are."""
         self.why_bad = ""
         """The reason why one of the starts cannot be one; empty while all can."""
         self.why_refused = why_refused

@@ -1,4 +1,4 @@
-"""How the next target of a group becomes hard state: at once, or in parts when it is large.
+"""The way of a group's next target into hard state: at once, or in parts when it is large.
 
 A part says what some members lose or gain, and never more than a step is for, however much one member has. Between two
 parts of one target a partition is in the target of one member at most, since all that is lost comes before anything
@@ -56,7 +56,7 @@ class StagedTarget:
     is_large: bool = False
     """More than one part."""
     moves: list[TopicPartition] = field(default_factory=list)
-    """What the parts taken so far give to another than its owner."""
+    """The partitions that the parts taken so far give to another than their owner."""
 
     def take(self, group: GroupState, most: int, *, is_outdated: bool) -> TargetsAssigned:
         """Take out the next part, of about `most` partitions; an outdated target leaves a stale one behind.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class TimerKind(Enum):
-    """What is due when a timer is."""
+    """The work that is due when a timer is."""
 
     GRACE = "grace"
     """A member without a connection has not come back."""
@@ -34,7 +34,7 @@ class TimerKind(Enum):
     EXPIRY = "expiry"
     """A group may have been without members for long enough to be forgotten."""
     LIVED = "lived"
-    """How long nodes ran is to be written down; of no group."""
+    """The time for which nodes ran is to be written down; of no group."""
     RECOVERY = "recovery"
     """A group that was forgotten has waited long enough for the checkpoints of its members."""
     REGISTRATION = "registration"

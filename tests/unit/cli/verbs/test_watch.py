@@ -30,10 +30,10 @@ def event(sequence: int, kind: str) -> GroupEvent:
 
 
 EVENTS = [
-    ListGroupEventsResponse(events=(event(1, "stable"),)),
-    ListGroupEventsResponse(),
-    ListGroupEventsResponse(events=(event(2, "member-left"), event(3, "rebalance\x1b[31m"))),
-    ListGroupEventsResponse(),
+    ListGroupEventsResponse(last_sequence=1),
+    ListGroupEventsResponse(last_sequence=1),
+    ListGroupEventsResponse(events=(event(2, "member-left"), event(3, "rebalance\x1b[31m")), last_sequence=3),
+    ListGroupEventsResponse(last_sequence=3),
 ]
 
 
@@ -56,6 +56,22 @@ def test_each_change_is_a_line_with_the_events_since(watched) -> None:
     assert (first["state"], first["lag"], first["events"]) == ("Empty", 10, None)
     assert (second["lag"], second["events"]) == (5, "member-left, rebalance\x1b[31m")
     assert "\x1b" not in out
+
+
+def test_events_are_told_of_a_timeline_that_has_begun_anew_and_none_of_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    anew = ListGroupEventsResponse(events=(event(1, "granted"), event(2, "stable")), last_sequence=2)
+    left = ListGroupEventsResponse(last_sequence=2)
+    events = [ListGroupEventsResponse(last_sequence=40), left, anew, left]
+    answers = {DescribeGroup: [group(90), group(90)], ListGroupEvents: events}
+    with ScriptedCoordinator(answers) as coordinator:
+        monkeypatch.setenv("KCOORD_COORDINATOR", "{}:{}".format(*coordinator.address))
+        result = CliRunner().invoke(app, ["group", "watch", "g", "--every", "50ms", "--count", "2", "-o", "json"])
+        asked = [one.after_sequence for one in coordinator.asked if isinstance(one, ListGroupEvents)]
+    assert [json.loads(line)["events"] for line in result.stdout.splitlines()] == [None, "granted, stable"]
+    assert asked[0] > 10_000, "what was before is not told, and not asked for"
+    assert asked[1:] == [40, 0]
 
 
 def test_a_table_has_its_header_once_and_nothing_that_a_terminal_obeys(watched) -> None:

@@ -83,3 +83,15 @@ def test_the_pages_of_a_selection_are_all_of_its_rows_once(count: int, per_page:
         assert (chosen.total, chosen.pages) == (count, pages)
         found += chosen.rows
     assert sorted(found, key=lambda row: int(row[0])) == rows
+
+
+@given(st.integers(1, 9), st.integers(0, 40), st.integers(1, 10), st.integers(1, 50))
+def test_newest_page_of_numbered_rows_is_the_one_that_all_of_them_would_give(
+    first: int, count: int, per_page: int, page: int
+) -> None:
+    rows = [(str(number), number, "x") for number in range(first, first + count)]
+    selection = Selection(page=page, per_page=per_page)
+    whole: Chosen[tuple[str, int, str]] = TABLE.choose(reversed(rows), selection)
+    newest = selection.newest(first, first + count - 1)
+    there = [row for row in reversed(rows) if newest.after < row[1] <= newest.up_to]
+    assert (there, newest.total, newest.page) == (list(whole.rows), whole.total, whole.page)

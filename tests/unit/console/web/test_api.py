@@ -2,20 +2,21 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Iterable
 
 import pytest
-from starlette.requests import Request
+from starlette.requests import Request as HttpRequest
 
 from coordinator.client.security import ClientSecurity, Coordinators
 from coordinator.console.settings import ConsoleSettings, why_not_listen
 from coordinator.console.web.guard import HEADERS, MARK, why_not_host
 from coordinator.console.web.operations import OPERATIONS, ROOT, openapi
 from coordinator.console.web.reading import Reader
-from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
+from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, GroupEvent
 from tests.helpers.console_world import NOW_MS, ConsoleWorld, described, fill, partition
-from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.scripted_coordinator import Answer, ScriptedCoordinator
 
 HOSTILE = '<img src=x onerror=alert(1)>"\u202e\x1b[31m'
 
@@ -197,7 +198,7 @@ def test_a_console_listens_nowhere_else_while_it_knows_nobody(host: str) -> None
 def test_a_stream_says_what_changed_since_the_version_that_was_heard(world: ConsoleWorld, heard: bytes) -> None:
     async def first_messages() -> list[str]:
         headers = [(b"last-event-id", heard)]
-        said = await world.changes.endpoint(Request({"type": "http", "headers": headers, "method": "GET"}))
+        said = await world.changes.endpoint(HttpRequest({"type": "http", "headers": headers, "method": "GET"}))
         messages = []
         async for message in said.body_iterator:  # type: ignore[attr-defined]
             messages.append(str(message))
@@ -210,3 +211,56 @@ def test_a_stream_says_what_changed_since_the_version_that_was_heard(world: Cons
     kind, number, data = change.strip().split("\n")
     assert (kind, number) == ("event: change", f"id: {world.picture.heard().version}")
     assert json.loads(data.removeprefix("data: "))["groups"] == ["a & b", "g"]
+
+
+def timeline_of(count: int, first_sequence: int) -> Callable[[Request], Response]:
+    """Answer as a node does that has so many entries; it says which is the first, or 0 as one from before does."""
+    entries = [
+        GroupEvent(number, NOW_MS, "rebalance" if number % 10 == 0 else "granted", f"m{number}", "why", 1)
+        for number in range(1, count + 1)
+    ]
+
+    def answer(request: Request) -> Response:
+        assert isinstance(request, ListGroupEvents)
+        told = [one for one in entries[request.after_sequence :] if not request.kinds or one.kind in request.kinds]
+        return ListGroupEventsResponse(events=tuple(told), last_sequence=count, first_sequence=first_sequence)
+
+    return answer
+
+
+@pytest.mark.parametrize("first", [1, 0], ids=["first is told", "first is not told"])
+@pytest.mark.parametrize(
+    ("query", "total", "numbers"),
+    [
+        ("", 1_000, range(1_000, 900, -1)),
+        ("?per_page=5&page=3", 1_000, range(990, 985, -1)),
+        ("?per_page=300&page=9", 1_000, range(100, 0, -1)),
+        ("?kind=rebalance&per_page=3", 100, (1_000, 990, 980)),
+        ("?search=m77&per_page=3", 11, (779, 778, 777)),
+        ("?sort=sequence&per_page=2", 1_000, (1, 2)),
+    ],
+)
+def test_page_of_a_timeline_is_of_all_that_is_chosen(
+    first: int, query: str, total: int, numbers: Iterable[int]
+) -> None:
+    with ScriptedCoordinator({ListGroupEvents: timeline_of(1_000, first)}) as coordinator:
+        world = ConsoleWorld(coordinators=(coordinator.address,))
+        fill(world.picture, described("g"))
+        found = world.get(f"/api/v1/groups/g/events{query}").json()
+    assert (found["total"], [row["sequence"] for row in found["rows"]]) == (total, list(numbers))
+
+
+def test_newest_page_of_a_timeline_asks_for_no_more_than_it_shows() -> None:
+    answers: dict[type[Request], Answer | list[Answer]] = {
+        ListGroupEvents: timeline_of(1_000, 1),
+        DescribeControls: DescribeControlsResponse(),
+    }
+    with ScriptedCoordinator(answers) as coordinator:
+        world = ConsoleWorld(coordinators=(coordinator.address,))
+        fill(world.picture, described("g"))
+        assert world.get("/groups/g/timeline").status_code == 200
+        asked = [one for one in coordinator.asked if isinstance(one, ListGroupEvents)]
+    ends, page, rebalances = asked
+    assert ends.after_sequence > 1_000, "the ends of the timeline are asked for, without an entry"
+    assert page == ListGroupEvents("g", 900)
+    assert rebalances == ListGroupEvents("g", kinds=("rebalance", "stable"))

@@ -32,6 +32,7 @@ class ScriptedKafka:
     def __init__(self) -> None:
         self.leaders: dict[tuple[str, int], int] = {("t", 0): 1}
         self.known_leaders = dict(self.leaders)
+        self.topic_ids: dict[str, str] = {}
         self.is_away = False
         self.asked: list[tuple[str, object]] = []
         self.interrupted = threading.Event()
@@ -45,7 +46,9 @@ class ScriptedKafka:
         if self.is_away:
             raise KafkaAwayError("Kafka at x cannot be reached: gone")
         self.known_leaders = dict(self.leaders)
-        topics = {name: TopicMetadata(name, "id", (self.leaders.get((name, 0)),)) for name in names}
+        topics = {
+            name: TopicMetadata(name, self.topic_ids.get(name, "id"), (self.leaders.get((name, 0)),)) for name in names
+        }
         return ClusterView(topics, frozenset(), {}, {1: ("h", 1)}, "c")
 
     def read_all_topics(self, names: frozenset[str]) -> ClusterView:
@@ -115,7 +118,21 @@ def test_a_lookup_follows_a_leader_that_moved() -> None:
         kafka.leaders["t", 0] = 2
         port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
-    assert resolved == OffsetsResolved(4, (ResolvedOffset("t", 0, 5),))
+    topics = {"t": TopicMetadata("t", "id", (2,))}
+    assert resolved == OffsetsResolved(4, (ResolvedOffset("t", 0, 5),), topics)
+
+
+def test_a_lookup_tells_of_a_topic_that_nobody_polls_as_it_is_then() -> None:
+    kafka = ScriptedKafka()
+    kafka.leaders["u", 0] = 1
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead, 2)
+        for count, topic_id in enumerate(("before", "again"), 1):
+            kafka.topic_ids["u"] = topic_id
+            port.resolve_offsets(count, [OffsetToResolve("u", 0, LATEST)])
+            resolved = inbox.wait_for(OffsetsResolved, count)[-1]
+            assert resolved.topics == {"u": TopicMetadata("u", topic_id, (1,))}
 
 
 def test_a_lookup_that_stays_unanswered_says_why() -> None:

@@ -1,4 +1,4 @@
-"""What an assignor is: a pure function from members and partitions to who reads what.
+"""An assignor: a pure function from members and partitions to who reads what.
 
 An assignor sees names and numbers only. It knows nothing of epochs, of connections or of what is being stopped: it
 says where partitions belong, and reconciliation brings them there.
@@ -85,7 +85,7 @@ def run_whole(turns: Turns[T]) -> T:
 
 
 class Pace:
-    """How much was looked at since the last stop."""
+    """Counts what was looked at since the last stop."""
 
     __slots__ = ("_seen",)
 

@@ -43,7 +43,7 @@ def assign_uneven(
 
 
 class _Table:
-    """How many partitions of each topic each member has, and how loaded that makes it."""
+    """The partitions of each topic that each member has, counted, and how loaded that makes it."""
 
     def __init__(self, weights: Sequence[int]) -> None:
         self.counts: dict[str, dict[int, int]] = {}

@@ -115,4 +115,4 @@ OPERATOR_REPLAY: Final[dict[type, Callable[[GroupState, Any], None]]] = {
     OffsetsDeleted: _offsets_deleted,
     ClaimsReleased: _claims_released,
 }
-"""How each record of an operator changes its group; GroupDeleted changes the shard instead."""
+"""The change that each record of an operator makes to its group; GroupDeleted changes the shard instead."""

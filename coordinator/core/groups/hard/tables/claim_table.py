@@ -56,10 +56,10 @@ class ClaimPlace(msgspec.Struct, gc=False):
 
     claims: OpenClaims
     left: int
-    """How many of the partitions still have their claim from here."""
+    """The number of the partitions that still have their claim from here."""
     owner: Owner
     copies: int
-    """How many copies its table had been made of: a place is shared by those that were made after it."""
+    """The copies its table had been made of: a place is shared by those that were made after it."""
 
     @property
     def is_whole(self) -> bool:

@@ -24,9 +24,9 @@ class Together(msgspec.Struct, gc=False):
 
     commit: TopicCommit
     left: int
-    """How many of the partitions still have their offset from here."""
+    """The number of the partitions that still have their offset from here."""
     copies: int
-    """How many copies its table had been made of: a place is shared by those that were made after it."""
+    """The copies its table had been made of: a place is shared by those that were made after it."""
 
     @property
     def is_whole(self) -> bool:
@@ -40,7 +40,7 @@ class Together(msgspec.Struct, gc=False):
 
     @property
     def commit_ms(self) -> int:
-        """When that was, in wall-clock time."""
+        """The time of the commit, by the wall clock."""
         return self.commit.commit_ms
 
     def position_of(self, number: int) -> tuple[int, int | None, str]:

@@ -1,1 +1,1 @@
-"""How owners are asked to let go of partitions, and how long they have for it."""
+"""The stops of partitions: how their owners are asked to let go, and how long they have for it."""

@@ -1,4 +1,4 @@
-"""How long a partition's owner is waited for once it has to let go, so that somebody gets to the end of a micro-batch.
+"""The time for which a partition's owner is waited for once it has to let go, so that micro-batches come to an end.
 
 A partition is not taken for a member that was late with it itself, while its committed offset stands where it stood
 then; and each time it was taken since, its next owner has twice as long. So between two commits a partition is taken
@@ -15,7 +15,7 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.group_soft import GroupSoft, LateOwners
 
 MOST_DOUBLINGS: Final = 10
-"""How often the time of an owner is doubled at most."""
+"""The most doublings of an owner's time."""
 
 
 def timeout_ms(group: GroupState, soft: GroupSoft, partition: TopicPartition) -> int:

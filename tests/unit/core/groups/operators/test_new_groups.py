@@ -135,11 +135,32 @@ def test_offset_of_a_topic_that_was_made_again_is_refused() -> None:
     assert "was deleted and made again" in first.message
 
 
-def test_offset_of_a_topic_that_nobody_reads_yet_counts_for_that_topic_alone() -> None:
+@pytest.mark.parametrize("topic_id", ["", "id-t"])
+def test_offset_of_a_topic_that_nobody_reads_yet_counts_for_that_topic_alone(topic_id: str) -> None:
     world = NodeWorld({"t": 1})
-    ask(world, to(50, T0, "id-before"), new_group=NewGroup(ResetPolicy("earliest")))
+    ask(world, to(50, T0, topic_id), new_group=NewGroup(ResetPolicy("earliest")))
+    world.kafka.ids["t"] = "id-again"
     member = world.join("m1", topics=("t",))
     assert member.owned[T0].offset == 10, "the log of another topic was read up to there"
+
+
+def test_offset_of_a_topic_that_was_made_again_is_refused_also_where_nobody_reads_it_yet() -> None:
+    world = NodeWorld({"t": 1})
+    (result,) = ask(world, to(50, T0, "id-before")).results
+    assert result.error is ErrorCode.UNKNOWN_TOPIC_ID
+    assert "was deleted and made again: its id was id-before, and is id-t" in result.message
+    assert not is_there(world)
+
+
+def test_group_whose_topics_nobody_watches_is_told_of_one_that_was_made_again() -> None:
+    world = NodeWorld({"t": 2}, shards=1)
+    ask(world, to(50), to(60, T1))
+    world.kafka.ids["t"] = "id-again"
+    now, current = ask(world, to(70), ResetTarget(*T1, "current", None)).results
+    assert (now.error, now.old_offset, now.new_offset) == (ErrorCode.NONE, None, 70)
+    assert (current.error, current.new_offset) == (ErrorCode.NONE, 60)
+    member = world.join("m1", topics=("t",), reset_policy=ResetPolicy("earliest"))
+    assert {partition: start.offset for partition, start in member.owned.items()} == {T0: 70, T1: 10}
 
 
 def test_group_that_was_made_can_be_paused_and_is_forgotten_in_its_time() -> None:

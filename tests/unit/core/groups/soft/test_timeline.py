@@ -296,6 +296,14 @@ class TestPages:
         assert newer.events == paused.events[6:]
         assert self.ask(world, ListGroupEvents("g", whole.last_sequence)).events == ()
 
+    def test_ends_of_a_timeline_are_told_with_every_page_also_where_the_oldest_are_gone(self) -> None:
+        world = self.world()
+        timeline = world.group().timeline
+        timeline.take(timeline.last_sequence + 1, [], 3)
+        for after in (0, 10, 1_000_000):
+            page = self.ask(world, ListGroupEvents("g", after))
+            assert (page.first_sequence, page.last_sequence) == (4, timeline.last_sequence)
+
     def test_what_was_asked_after_is_above_the_newest_where_the_timeline_began_anew(self) -> None:
         world = self.world()
         answer = self.ask(world, ListGroupEvents("g", 1_000_000))
