@@ -51,9 +51,13 @@ class RequestArrived(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """Time has passed; comes at least every 100 ms and at the time a node asked for by WakeAt."""
+    """Time has passed; comes at least every 100 ms and at the time a node asked for by WakeAt.
+
+    `is_behind` is true while more has been said to the node, as registrations are, than it has had time to hear.
+    """
 
     wall_ms: int
+    is_behind: bool = False
 
 
 class BecameDurable(msgspec.Struct, frozen=True, gc=False):

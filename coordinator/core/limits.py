@@ -29,7 +29,7 @@ class Limits:
     """The time that the connection of a member has to answer when another process shows its identity."""
     rebalance_window_ms: int = 50
     """The time in which changes are gathered into one rebalance, from the first on; none for a member that goes."""
-    rebalance_window_max_ms: int = 1_000
+    rebalance_window_max_ms: int = 5_000
     """The most that this time grows to while ever more members join a group of many partitions."""
     slice_partitions: int = 500
     """Partitions that are stopped or granted in one step; a rebalance of more takes several."""

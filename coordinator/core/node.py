@@ -196,6 +196,7 @@ class Node:
                 case Ticked():
                     looks_at_all_timers = True
                     self._clock.wall_offset_ms = event.wall_ms - now_ms
+                    self._clock.is_behind = event.is_behind
                     self._pass_time(event)
                     self._router.take_turn()
                     if self._away:

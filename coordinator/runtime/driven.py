@@ -34,6 +34,10 @@ class KafkaReader(Protocol):
 class Sender(Protocol):
     """The part of the server that the driver uses."""
 
+    @property
+    def is_behind(self) -> bool:
+        """True while connections that are no members' have said what is not heard yet."""
+
     def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
         """Queue a response."""
 

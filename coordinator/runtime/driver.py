@@ -263,7 +263,7 @@ class Driver:
     def _on_wake(self) -> None:
         if self._is_time_held:
             return  # nobody is heard, so nobody may be late, and nothing more is to be written
-        self._take(Ticked(self.clock.wall_ms()))
+        self._take(Ticked(self.clock.wall_ms(), self._sender.is_behind))
         self._sender.flush()
 
     # ---- stepping ---------------------------------------------------------------------------------------------------

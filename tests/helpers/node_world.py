@@ -114,6 +114,8 @@ class NodeWorld:
         self.kafka = FakeKafka(dict(topics if topics is not None else {"t": 4}))
         self.now_ms = 1_000_000
         self.wall_offset_ms = WALL_OFFSET_MS
+        self.is_behind = False
+        """True while more is said to the node than it has time to hear."""
         self.written: list[list[bytes]] = [[] for _ in range(shards)]
         self.synced = [0] * shards
         self.snapshots: dict[int, tuple[int, tuple[bytes, ...]]] = {}
@@ -302,7 +304,7 @@ class NodeWorld:
                 self._wake_at_ms = None
             self.now_ms = next_ms
             self._load_those_due()
-            self.happen(Ticked(self.now_ms + self.wall_offset_ms))
+            self.happen(Ticked(self.now_ms + self.wall_offset_ms, self.is_behind))
         self.now_ms = end_ms
 
     def settle(self) -> None:

@@ -237,7 +237,7 @@ class Coordinator:
 
     def _wake(self) -> None:
         self._wakes.woke(self.schedule.now_ms)
-        self.step(events.Ticked(self._wall_ms()))
+        self.step(events.Ticked(self._wall_ms(), self.schedule.is_crowded))
 
     # ---- events -----------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,11 @@ class Schedule:
         self._planned = 0
         self._hash = blake2b(digest_size=16)
 
+    @property
+    def is_crowded(self) -> bool:
+        """True in a third of the time: strangers then say more to each node than it has time to hear."""
+        return self.now_ms % 1_500 < 500
+
     def at(self, at_ms: int, work: Callable[..., object], *arguments: Any) -> None:
         """Plan work for a time; what lies in the past is done next."""
         self._planned += 1

@@ -212,7 +212,7 @@ class ClusterNode:
                 self._wall_offset_ms = event.wall_ms - now_ms
                 self._do(self._rooms.tick(now_ms))
                 if replication is not None:
-                    replication.tick(event.wall_ms)
+                    replication.tick(event)
             case events.RulesChanged(acl) if self._authorizer is not None:
                 self._authorizer.change(acl)
             case _ if replication is None:

@@ -408,9 +408,9 @@ class Replication:
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
-    def tick(self, wall_ms: int) -> None:
+    def tick(self, event: events.Ticked) -> None:
         """Let time pass for the coordinator and for every replica that it may matter to."""
-        self.coordinate(events.Ticked(wall_ms))
+        self.coordinate(event)
         gates, now_ms = self.coordinator.gates, self._now_ms
         for shard in self.replicas.shards:
             since_ms = gates.waiting_since(shard, now_ms) if shard in self.led else None

@@ -46,10 +46,14 @@ _TIMERS_OF_A_GROUP = (
 
 @dataclass(slots=True)
 class Clock:
-    """The time of the event at hand, and how far wall-clock time is ahead of it; written by the node."""
+    """The time of the event at hand, how far wall-clock time is ahead of it, and whether more is said than is heard.
+
+    Written by the node.
+    """
 
     now_ms: int = 0
     wall_offset_ms: int = 0
+    is_behind: bool = False
 
     @property
     def wall_ms(self) -> int:

@@ -231,6 +231,11 @@ class Server:
             connection.unread_overdue(total)
 
     @property
+    def is_behind(self) -> bool:
+        """True while connections that are no members' have said what is not heard yet."""
+        return self.turns.is_behind
+
+    @property
     def unread_bytes(self) -> int:
         """Bytes that wait for those who are behind with reading."""
         return sum(connection.waiting_bytes() for connection in self._unread)

@@ -53,7 +53,12 @@ class Turns(Generic[TalkerT]):
     @property
     def is_over(self) -> bool:
         """True when this turn has no more time for those who are no members."""
-        return bool(self._waiting) or self._spent_ns >= self._share_ns
+        return self.is_behind or self._spent_ns >= self._share_ns
+
+    @property
+    def is_behind(self) -> bool:
+        """True while somebody waits who has not said much."""
+        return bool(self._waiting)
 
     def spend(self, begun_ns: int) -> None:
         """Take note of the time that something has taken until now."""

@@ -279,7 +279,7 @@ class ClusterProcess:
         self._wake()
 
     def _wake(self) -> None:
-        self.step(events.Ticked(1_700_000_000_000 + self.schedule.now_ms))
+        self.step(events.Ticked(1_700_000_000_000 + self.schedule.now_ms, self.schedule.is_crowded))
 
     # ---- events and effects -----------------------------------------------------------------------------------------
 

@@ -125,6 +125,8 @@ class World:
     def flush(self) -> None:
         self.done.append(("flush",))
 
+    is_behind = False
+
     def hold_input(self, above_bytes: int) -> None:
         self.done.append(("hold", above_bytes))
 

@@ -1,12 +1,19 @@
 """The time of a rebalance: what has changed is gathered in a window, which the first change opens.
 
-A small group has one window of one length. In a large one each change puts its end off, within a bound. Partitions that
-lost their owner wait for no window, unless one has just ended.
+A small group has one window of one length. In a large one each change puts its end off, within a bound, and so does a
+node that is behind: members that it has not heard yet would have the rebalance done again at once. Partitions that lost
+their owner wait for no window, unless one has just ended.
 """
+
+from typing import Final
 
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.state import GroupState
+from coordinator.core.groups.soft.group_soft import GroupSoft
 from coordinator.core.groups.soft.timers import Timer, TimerKind
+
+_LOOK_AGAIN_MS: Final = 10
+"""The pause after which a window is looked at again that was to end while the node was behind."""
 
 
 class RebalanceWindow:
@@ -39,6 +46,16 @@ class RebalanceWindow:
     def look_again(self, group_id: str) -> None:
         """Keep a window that has ended open until the next step, while what the rebalance before began goes on."""
         self._desk.timers.set(Timer(TimerKind.WINDOW, group_id), self._desk.now_ms)
+
+    def put_off(self, group: GroupState, soft: GroupSoft) -> bool:
+        """Keep the window of a large group open if the node is behind and the bound allows it; say whether it does."""
+        desk = self._desk
+        by_ms = soft.rebalance_by_ms
+        if not desk.clock.is_behind or by_ms is None or by_ms <= desk.now_ms or not self.is_large(group):
+            return False
+        deadline_ms = min(by_ms, desk.now_ms + _LOOK_AGAIN_MS)
+        desk.timers.set(Timer(TimerKind.WINDOW, group.group_id), deadline_ms)
+        return True
 
     def close(self, group_id: str) -> str:
         """End the window because the rebalance begins now; return what has changed, in words for the timeline."""

@@ -54,11 +54,11 @@ class Reconciler:
             self.rebalance(group_id)
 
     def window_ended(self, group_id: str) -> None:
-        """Rebalance the group, once what the rebalance before it began is done."""
-        soft = self._both(group_id)[1]
+        """Rebalance the group, once what the rebalance before it began is done and the node has heard who waits."""
+        group, soft = self._both(group_id)
         if soft.planning is not None or soft.staged_target is not None or soft.backlog.members:
             self.window.look_again(group_id)
-        else:
+        elif not self.window.put_off(group, soft):
             self.rebalance(group_id)
 
     def rebalance(self, group_id: str) -> None:

@@ -14,7 +14,7 @@ from coordinator.core.limits import Limits
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
-SMALL = Limits(slice_partitions=4)
+SMALL = Limits(slice_partitions=4, rebalance_window_max_ms=1_000)
 MEMBERS = 6
 PARTITIONS = 30
 
@@ -50,6 +50,43 @@ def test_large_group_waits_for_ever_more_members_no_longer_than_the_longest_wind
         world.join(f"m{number}", is_settled=False)
         world.advance(40)
     assert len(world.events("rebalance")) == 1
+
+
+def test_large_group_waits_for_members_that_a_node_which_is_behind_has_not_heard_but_not_for_ever() -> None:
+    world = NodeWorld({"t": PARTITIONS}, limits=SMALL)
+    world.is_behind = True
+    world.join("m1", is_settled=False)
+    world.advance(4 * SMALL.rebalance_window_ms)
+    world.join("m2", is_settled=False)
+    world.advance(4 * SMALL.rebalance_window_ms)
+    assert not world.events("rebalance")
+    world.is_behind = False
+    world.advance(SMALL.rebalance_window_ms)
+    assert len(world.events("rebalance")) == 1
+    world.is_behind = True
+    world.join("m3", is_settled=False)
+    world.advance(SMALL.rebalance_window_max_ms - 1)
+    assert len(world.events("rebalance")) == 1
+    world.advance(1)
+    assert len(world.events("rebalance")) == 2
+
+
+def test_partitions_that_lost_their_owner_are_given_away_by_a_node_that_is_behind() -> None:
+    world, members = big_group()
+    world.advance(SMALL.rebalance_window_ms)
+    world.is_behind = True
+    members[0].leave()
+    world.advance(0)
+    assert sum(owned(members[1:])) == PARTITIONS
+
+
+def test_small_group_has_its_window_though_the_node_is_behind() -> None:
+    world = NodeWorld({"t": 4})
+    world.is_behind = True
+    world.join("m1", is_settled=False)
+    world.join("m2", is_settled=False)
+    world.advance(world.limits.rebalance_window_ms)
+    assert len(world.events("rebalance")) == 2, "the first member is not waited with"
 
 
 def test_no_step_of_a_large_rebalance_changes_more_than_a_slice() -> None:

@@ -81,6 +81,8 @@ class World:
     def _joined(self) -> None:
         self.joined += 1
 
+    is_behind = False
+
     def _doing(self, what: str) -> Callable[..., None]:
         def do(*arguments: Any, **named: Any) -> None:
             if what in self.refuses:
