@@ -43,6 +43,7 @@ class Secured:
     trusting: dict[str, str]
     folder: Path
     token: str
+    authority: Authority
 
     def by_password(self, name: str = "alice", password: str = PASSWORD) -> dict[str, str]:
         return self.trusting | {"kcoord.sasl.username": name, "kcoord.sasl.password": password}
@@ -91,4 +92,4 @@ def secured(
     ]
     trusting = {"kcoord.security.protocol": "SASL_SSL", "kcoord.ssl.ca.location": str(authority.trusted)}
     with running_node(folder / "node", *settings, kafka=kafka) as node:
-        yield Secured(node, node.wait_until_it_serves(), trusting, folder, token)
+        yield Secured(node, node.wait_until_it_serves(), trusting, folder, token, authority)

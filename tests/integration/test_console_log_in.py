@@ -1,6 +1,7 @@
 """A console that listens for other machines, beside a real node where people log in: TLS, passwords, tokens, rules."""
 
 import json
+import signal
 import ssl
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
@@ -21,9 +22,13 @@ from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.text.addresses import parse_addresses
 from coordinator.runtime.security.users_store import add_password
-from tests.helpers.node_process import NO_KAFKA, running_node
+from tests.helpers.certificates import lock
+from tests.helpers.node_process import NO_KAFKA
 from tests.helpers.processes import eventually
 from tests.helpers.secured_node import PASSWORD, Secured, secured, signed
+
+if TYPE_CHECKING:
+    from coordinator.local.node import LocalCoordinator
 
 RULES = """
 allow User:console describe group literal *
@@ -34,6 +39,7 @@ allow User:robot describe cluster
 allow User:root all group literal *
 allow User:root all topic literal *
 """
+KEY_PASSWORD = "c4n4ry-k3y-p4ssw0rd"
 OTHER_PASSWORD = "c4n4ry-0th3r-p4ssw0rd"
 LONGEST_S = 20.0
 """A log-in is looked at again after 10 s, and the node reads its files anew within half a second."""
@@ -81,8 +87,11 @@ class Console:
 
 @contextmanager
 def console_beside(on: Secured, folder: Path, *flags: str) -> Iterator[Console]:
-    web = folder / "node.pem", folder / "node.key"  # for localhost and 127.0.0.1, as the node
-    console = Console(on, folder, "--tls-certificate", str(web[0]), "--tls-key", str(web[1]), *flags)
+    web, password = on.authority.pair("web", "localhost"), folder / "key.password"
+    lock(web, KEY_PASSWORD)
+    password.write_text(KEY_PASSWORD)
+    files = ("--tls-certificate", str(web.certificate), "--tls-key", str(web.key))
+    console = Console(on, folder, *files, "--tls-key-password-file", str(password), *flags)
     try:
         yield console
     finally:
@@ -139,6 +148,13 @@ def test_people_log_in_to_a_console_as_to_the_node_and_see_and_do_what_they_may(
         plain = httpx2.get(f"http://127.0.0.1:{console.port}/", trust_env=False)
         assert (plain.status_code, "https://" in plain.text) == (400, True)
 
+        # Another certificate, for a name more.
+        assert console.get("/", alice, Host="console.example").status_code == 421
+        lock(on.authority.pair("web", "localhost", "console.example"), KEY_PASSWORD)
+        console.process.send_signal(signal.SIGHUP)
+        assert eventually(lambda: "file-read" in console.said)
+        assert console.get("/", alice, Host="console.example").status_code == 200
+
         # Another password, and a token that ends: once a log-in is looked at again, nobody sees anything by the old.
         add_password(tmp_path / "users", "alice", OTHER_PASSWORD, ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
         assert eventually(lambda: console.groups(alice) == ["401"], LONGEST_S)
@@ -156,19 +172,21 @@ def test_people_log_in_to_a_console_as_to_the_node_and_see_and_do_what_they_may(
     assert {"logged-in", "log-in-refused"} <= {
         json.loads(line)["event"] for line in shown.splitlines() if line[0] == "{"
     }
-    for secret in (PASSWORD, OTHER_PASSWORD, his):
+    for secret in (PASSWORD, OTHER_PASSWORD, KEY_PASSWORD, his):
         assert secret not in shown + on.node.said + audit.read_text()
 
 
-def test_a_console_for_other_machines_is_not_started_over_coordinators_that_log_nobody_in(tmp_path: Path) -> None:
+@pytest.mark.kafka
+def test_a_console_for_other_machines_is_not_started_over_coordinators_that_log_nobody_in(
+    coordinator: "LocalCoordinator", tmp_path: Path
+) -> None:
     config = tmp_path / "client.properties"
     config.touch(mode=0o600)
     config.write_text(
         f"kcoord.security.protocol=SASL_PLAINTEXT\nkcoord.sasl.username=console\nkcoord.sasl.password={PASSWORD}\n"
     )
-    with running_node(tmp_path / "node") as node:
-        words = ["--coordinator", node.wait_until_it_serves(), "--timeout", "10", "--listen", "127.0.0.1:0", "--log-in"]
-        said = CliRunner().invoke(app, ["--command-config", str(config), "console", *words])
+    words = ["--coordinator", coordinator.address, "--timeout", "10", "--listen", "127.0.0.1:0", "--log-in"]
+    said = CliRunner().invoke(app, ["--command-config", str(config), "console", *words])
     assert said.exit_code == 1
     assert "logs nobody in" in said.output
     assert "authentication.mechanisms" in said.output

@@ -17,6 +17,8 @@ from coordinator.protocol.text.addresses import Address
 
 OUTAGE_S: Final = 300.0
 """The longest time for which what a node has listed counts while it does not answer."""
+ASKED_AGAIN_S: Final = 300.0
+"""The time after which somebody who may not describe the cluster is asked for it again."""
 NOT_OF_THE_CLUSTER: Final = "no coordinator answers the console"
 """The trouble that is told to who may not describe the cluster: the sentence itself names its nodes."""
 
@@ -36,13 +38,27 @@ class Sight:
     groups: frozenset[str]
     sees_cluster: bool
     by_node: Mapping[Address, Listed] = field(default_factory=dict, repr=False)
+    cluster_at_s: float = 0.0
+    """The time at which it was asked whether they may describe the cluster."""
+
+    def may_ask_cluster(self, now_s: float) -> bool:
+        """Say whether that is asked again: always of who may, and seldom of who may not, since each is a refusal."""
+        return self.sees_cluster or now_s - self.cluster_at_s >= ASKED_AGAIN_S
 
 
-def sight_of(heard: Mapping[Address, frozenset[str]], *, sees_cluster: bool, old: Sight | None, now_s: float) -> Sight:
-    """Return what a person may see by what nodes have listed just now, and those that are silent lately."""
+def sight_of(
+    heard: Mapping[Address, frozenset[str]], *, sees_cluster: bool | None, old: Sight | None, now_s: float
+) -> Sight:
+    """Return what a person may see by what nodes have listed just now, and those that are silent lately.
+
+    `sees_cluster` is None where that was not asked.
+    """
     kept = {} if old is None else {at: one for at, one in old.by_node.items() if now_s - one.at_s < OUTAGE_S}
     by_node = {**kept, **{at: Listed(groups, now_s) for at, groups in heard.items()}}
-    return Sight(frozenset().union(*(one.groups for one in by_node.values())), sees_cluster, by_node)
+    groups = frozenset().union(*(one.groups for one in by_node.values()))
+    if sees_cluster is None:
+        return Sight(groups, False, by_node, 0.0 if old is None else old.cluster_at_s)
+    return Sight(groups, sees_cluster, by_node, now_s)
 
 
 class SeenBy:

@@ -9,6 +9,7 @@ is looked at beside that line. Runs on the event loop; looking is done by thread
 
 import asyncio
 import secrets
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +34,8 @@ MOST_PEOPLE: Final = 64
 REQUESTS_AT_ONCE: Final = 16
 """Requests of one credential that are in work, streams among them."""
 STREAMS_AT_ONCE: Final = 8
+ASKED_AT_ONCE: Final = 2
+"""Questions of one credential that coordinators are asked at once; the rest of the places is for others."""
 IN_LINE: Final = 32
 IN_LINE_OF_ADDRESS: Final = 8
 OF_ADDRESS: Final = Rate(10, 0.2)
@@ -88,6 +91,8 @@ class Known:
     is_over: bool = False
     requests: int = 0
     streams: int = 0
+    turn: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(ASKED_AT_ONCE), repr=False)
+    """The turns of this person among those who ask coordinators for something."""
 
 
 class People:

@@ -7,7 +7,7 @@ from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.client.request import RequestError, ask
 from coordinator.console import acts
 from coordinator.console.documents import Act, ActResult
-from coordinator.console.web.reading import NotAllowedError, NotHeardError, NotKnownError, Reader, answer_of
+from coordinator.console.web.reading import NotAllowedError, NotHeardError, NotKnownError, Reader, answer_of, in_turn
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Response
 
@@ -39,7 +39,7 @@ class Actor:
             described = answer_of(
                 reader.coordinators,
                 reader.settings.timeout_s,
-                self._turn,
+                (*reader.own_turns, self._turn),
                 group,
                 DescribeGroup(group),
                 DescribeGroupResponse,
@@ -57,14 +57,12 @@ class Actor:
         return acts.result_of(kind, group, act, answers)
 
     def _ask(self, reader: Reader, group: str, request: acts.Change) -> Response:
-        if not self._turn.acquire(timeout=reader.settings.timeout_s):
-            raise NotHeardError("too much is being changed now; try again")
-        try:
-            answer = ask(reader.coordinators, request, reader.settings.timeout_s)
-        except RequestError as error:
-            raise NotHeardError(str(error)) from error
-        finally:
-            self._turn.release()
+        turns, timeout_s = (*reader.own_turns, self._turn), reader.settings.timeout_s
+        with in_turn(turns, timeout_s, "too much is being changed now; try again"):
+            try:
+                answer = ask(reader.coordinators, request, timeout_s)
+            except RequestError as error:
+                raise NotHeardError(str(error)) from error
         refusal = refusal_of(answer)
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
             raise NotKnownError(f"Consumer group '{group}' does not exist.")

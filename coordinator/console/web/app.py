@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -56,6 +56,9 @@ def make_app(reader: Reader, changes: Changes, front: Front = OPEN) -> Starlette
             return failure(404, "not_found", f"there is no {request.url.path}; /api/docs lists what there is")
         return failure(status, "refused", error.detail if isinstance(error, HTTPException) else "it failed")
 
+    async def gone(_: Request, __: Exception) -> Response:
+        return Response(status_code=400)  # for nobody: whoever began to say something has left
+
     actor = Actor()
     middleware = [Middleware(Guard, hosts=front.hosts, is_tls=front.is_tls)]
     if front.people is not None:
@@ -64,5 +67,5 @@ def make_app(reader: Reader, changes: Changes, front: Front = OPEN) -> Starlette
     return Starlette(
         routes=[*api.routes(reader_of, actor), Route(CHANGES, changes.endpoint), *pages.routes(reader_of, actor)],
         middleware=middleware,
-        exception_handlers={HTTPException: not_there},
+        exception_handlers={HTTPException: not_there, ClientDisconnect: gone},
     )

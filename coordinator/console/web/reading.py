@@ -6,7 +6,8 @@ A group's timeline and what operators decided about it are asked for when somebo
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from typing import Final, TypeAlias, TypeVar
 
@@ -84,6 +85,8 @@ class Reader:
         self.person = ""
         """The name of who asks, where people log in."""
         self._whole = picture
+        self.own_turns: tuple[threading.Semaphore, ...] = ()
+        """The turns of who asks among their own questions, before those among everybody's."""
         self._asking = threading.Semaphore(ASKED_AT_ONCE)
 
     @property
@@ -97,6 +100,7 @@ class Reader:
         seen.picture = SeenBy(self._whole, lambda: person.known.sight)
         seen.coordinators = person.coordinators
         seen.person = person.known.who
+        seen.own_turns = (person.known.turn,)
         return seen
 
     def overview(self) -> Overview:
@@ -255,26 +259,36 @@ class Reader:
         trouble = self.picture.heard().trouble
         if trouble is not None:  # whoever asks now would wait for nothing, and keep others from asking
             raise NotHeardError(trouble)
-        return answer_of(self.coordinators, self.settings.timeout_s, self._asking, name, request, expected)
+        return answer_of(
+            self.coordinators, self.settings.timeout_s, (*self.own_turns, self._asking), name, request, expected
+        )
+
+
+@contextmanager
+def in_turn(turns: Iterable[threading.Semaphore], longest_s: float, why_not: str) -> Iterator[None]:
+    """Wait for a turn of each, in their order, and let go of them at the end; raises NotHeardError."""
+    with ExitStack() as held:
+        for turn in turns:
+            if not turn.acquire(timeout=longest_s):
+                raise NotHeardError(why_not)
+            held.callback(turn.release)
+        yield
 
 
 def answer_of(
     coordinators: Coordinators,
     timeout_s: float,
-    turn: threading.Semaphore,
+    turns: Iterable[threading.Semaphore],
     name: str,
     request: Request,
     expected: type[_Expected],
 ) -> _Expected:
     """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
-    if not turn.acquire(timeout=LONGEST_TURN_S):
-        raise NotHeardError("too many questions are being asked of the coordinators now; try again")
-    try:
-        answer = ask(coordinators, request, timeout_s)
-    except RequestError as error:
-        raise NotHeardError(str(error)) from error
-    finally:
-        turn.release()
+    with in_turn(turns, LONGEST_TURN_S, "too many questions are being asked of the coordinators now; try again"):
+        try:
+            answer = ask(coordinators, request, timeout_s)
+        except RequestError as error:
+            raise NotHeardError(str(error)) from error
     refusal = refusal_of(answer)
     if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
         raise NotKnownError(f"Consumer group '{name}' does not exist.")

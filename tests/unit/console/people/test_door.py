@@ -13,11 +13,12 @@ from coordinator.console.known.sight import Sight
 from coordinator.console.people.credential import Credential
 from coordinator.console.people.door import BASIC, BEARER, Person
 from coordinator.console.people.looking import NobodyAnswersError, RefusedByNodeError
-from coordinator.console.people.people import REQUESTS_AT_ONCE, STREAMS_AT_ONCE, Known, People
+from coordinator.console.people.people import ASKED_AT_ONCE, REQUESTS_AT_ONCE, STREAMS_AT_ONCE, Known, People
 from coordinator.console.web.app import Front
 from coordinator.console.web.changes import Changes
 from coordinator.console.web.guard import HEADERS, MARK
 from coordinator.console.web.operations import OPERATIONS, ROOT
+from coordinator.console.web.reading import ASKED_AT_ONCE as ASKED_OF_ALL
 from tests.helpers.console_world import ConsoleWorld, described, fill, partition
 
 SIGHTS = {
@@ -143,6 +144,40 @@ def test_a_page_of_another_site_gets_nothing_by_the_log_in_that_a_browser_brings
     assert world.post(f"{ROOT}/groups/a/acts/pause", {}, **told).status_code == 403
     unmarked = world.client.post(f"{ROOT}/groups/a/acts/pause", json={}, headers=by("alice"))
     assert (unmarked.status_code, MARK in unmarked.text) == (403, True)
+
+
+def test_one_person_leaves_turns_to_others_who_ask_the_coordinators(world: DoorWorld) -> None:
+    world.get("/api/v1/overview", **by("alice"))
+    (known,) = world.people.inside()
+    for _ in range(ASKED_AT_ONCE):
+        known.turn.acquire()
+    said = world.get("/api/v1/groups/a/events", **by("alice"))
+    assert (said.status_code, "too many questions" in said.text) == (503, True)
+    assert "cannot be reached" in world.get("/api/v1/groups/a/events", **by("ops")).text
+    assert ASKED_AT_ONCE < ASKED_OF_ALL
+    known.turn.release()
+    assert "cannot be reached" in world.get("/api/v1/groups/a/events", **by("alice")).text
+
+
+def test_who_leaves_in_the_middle_of_a_request_is_no_failure_of_the_console(world: DoorWorld) -> None:
+    sent: list[object] = []
+
+    async def leave() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def send(message: object) -> None:
+        sent.append(message)
+
+    headers = {"host": "localhost", MARK: "x", "content-length": "9", "authorization": by("alice")["Authorization"]}
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/v1/groups/a/acts/pause",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    asyncio.run(world.client.app(scope, leave, send))  # type: ignore[arg-type]
+    assert len(sent) == 2
 
 
 def test_one_log_in_has_so_many_requests_and_streams_and_no_more(world: DoorWorld) -> None:
