@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.text.addresses import parse_addresses
 from coordinator.runtime.security.users_store import add_password
+from tests.browser.chromium import a_browser
 from tests.helpers.certificates import lock
 from tests.helpers.node_process import NO_KAFKA
 from tests.helpers.processes import eventually
@@ -106,68 +108,109 @@ def commit(on: Secured, *groups: str) -> None:
         assert isinstance(said, CommitOffsetsResponse)
 
 
-def test_people_log_in_to_a_console_as_to_the_node_and_see_and_do_what_they_may(tmp_path: Path) -> None:
-    audit = tmp_path / "audit.log"
+@dataclass
+class Scene:
+    """A node where people log in, with three groups, and a console that other machines reach."""
+
+    on: Secured
+    console: Console
+    audit: Path
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    folder = tmp_path_factory.mktemp("console")
+    audit = folder / "audit.log"
     more = ("tls.look_ms=200", "authentication.token_leeway_ms=0", f"audit.file={audit}")
     people = ("alice", "console", "root", "stranger")
-    flags = ("--listen", "0.0.0.0:0", "--allow-changes")
-    alice = ("alice", PASSWORD)
     with (
-        secured(tmp_path, NO_KAFKA, RULES, *more, people=people) as on,
-        console_beside(on, tmp_path, *flags) as console,
+        secured(folder, NO_KAFKA, RULES, *more, people=people) as on,
+        console_beside(on, folder, "--listen", "0.0.0.0:0", "--allow-changes") as console,
     ):
         commit(on, "hers", "his-1", "his-2")
         assert eventually(lambda: console.groups(("root", PASSWORD)) == ["hers", "his-1", "his-2"], 30)
-        his = signed(exp=int(time.time()) + 8)
-        assert console.groups(alice) == ["hers"]
-        assert console.groups(his) == ["his-1", "his-2"]
-        assert console.groups(("stranger", PASSWORD)) == []
-        assert console.groups(("alice", OTHER_PASSWORD)) == ["401"]
-        assert console.get("/", None).headers["www-authenticate"].startswith("Basic realm=")
-        assert console.get("/nodes", alice).status_code == 403
-        assert console.get("/nodes", his).status_code == 200
-        assert console.get("/groups/his-1", alice).status_code == 404
-        assert console.get("/", alice, Host="evil.example").status_code == 421
-        page = console.get("/groups/hers/timeline", alice)
-        assert (page.status_code, "logged in as alice" in page.text) == (200, True)
+        yield Scene(on, console, audit)
 
-        def pause(group: str, log_in: tuple[str, str] | str) -> int:
-            act = {"dry_run": False, "why": "a deploy"}
-            path = f"/api/v1/groups/{group}/acts/pause"
-            return console.ask("POST", path, log_in, {"X-Kcoord-Console": "test"}, act).status_code
 
-        assert [pause("hers", alice), pause("his-1", alice), pause("his-1", his)] == [200, 409, 409]
-        assert eventually(lambda: len(audit.read_text().splitlines()) >= 3)
-        acts = [json.loads(line) for line in audit.read_text().splitlines() if "ChangePause" in line]
-        assert [(one["principal"], one["who"], one["outcome"]) for one in acts] == [
-            ("User:alice", "alice by console", "done"),
-            ("User:alice", "alice by console", "refused"),
-            ("User:robot", "the holder of a token by console", "refused"),
-        ]
+def test_a_browser_brings_the_log_in_along_with_pages_parts_and_the_stream(scene: Scene) -> None:
+    url = f"https://localhost:{scene.console.port}"
+    log_in = {"username": "alice", "password": PASSWORD}
+    troubles: list[str] = []
+    with a_browser() as browser:
+        page = browser.new_context(ignore_https_errors=True, http_credentials=log_in).new_page()
+        page.on("console", lambda said: troubles.append(said.text))
+        page.on("pageerror", lambda error: troubles.append(str(error)))
+        with page.expect_response(f"{url}/api/v1/changes") as stream:
+            page.goto(f"{url}/groups")
+        assert stream.value.status == 200
+        rows = page.locator("tbody tr")
+        assert rows.count() == 1
+        assert "hers" in rows.first.inner_text()
+        assert "logged in as alice" in page.locator("footer").inner_text()
+        page.goto(f"{url}/groups/hers/acts")
+        page.get_by_role("button", name="Show what pause would do").click()
+        page.get_by_text("Nothing has been changed yet").first.wait_for()
+        assert troubles == []
+        page.goto(f"{url}/nodes")
+        assert page.locator("h1").inner_text() == "Not allowed"
 
-        plain = httpx2.get(f"http://127.0.0.1:{console.port}/", trust_env=False)
-        assert (plain.status_code, "https://" in plain.text) == (400, True)
 
-        # Another certificate, for a name more.
-        assert console.get("/", alice, Host="console.example").status_code == 421
-        lock(on.authority.pair("web", "localhost", "console.example"), KEY_PASSWORD)
-        console.process.send_signal(signal.SIGHUP)
-        assert eventually(lambda: "file-read" in console.said)
-        assert console.get("/", alice, Host="console.example").status_code == 200
+def test_people_log_in_to_a_console_as_to_the_node_and_see_and_do_what_they_may(scene: Scene) -> None:
+    on, console, audit, alice = scene.on, scene.console, scene.audit, ("alice", PASSWORD)
+    his = signed(exp=int(time.time()) + 8)
+    assert console.groups(alice) == ["hers"]
+    assert console.groups(his) == ["his-1", "his-2"]
+    assert console.groups(("stranger", PASSWORD)) == []
+    assert console.groups(("alice", OTHER_PASSWORD)) == ["401"]
+    assert console.get("/", None).headers["www-authenticate"].startswith("Basic realm=")
+    assert console.get("/nodes", alice).status_code == 403
+    assert console.get("/nodes", his).status_code == 200
+    assert console.get("/groups/his-1", alice).status_code == 404
+    assert console.get("/", alice, Host="evil.example").status_code == 421
+    page = console.get("/groups/hers/timeline", alice)
+    assert (page.status_code, "logged in as alice" in page.text) == (200, True)
 
-        # Another password, and a token that ends: once a log-in is looked at again, nobody sees anything by the old.
-        add_password(tmp_path / "users", "alice", OTHER_PASSWORD, ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
-        assert eventually(lambda: console.groups(alice) == ["401"], LONGEST_S)
-        assert eventually(lambda: console.groups(("alice", OTHER_PASSWORD)) == ["hers"], 10)
-        assert eventually(lambda: console.groups(his) == ["401"], LONGEST_S)
-        assert "has ended" in console.get("/api/v1/groups", his).text or "expired" in console.said
+    def pause(group: str, log_in: tuple[str, str] | str) -> int:
+        act = {"dry_run": False, "why": "a deploy"}
+        path = f"/api/v1/groups/{group}/acts/pause"
+        return console.ask("POST", path, log_in, {"X-Kcoord-Console": "test"}, act).status_code
 
-        # The node goes away: who was in goes on, with what was heard last.
-        on.node.kill()
-        root = ("root", PASSWORD)
-        assert eventually(lambda: console.get("/api/v1/overview", root).json().get("trouble") is not None, 20)
-        assert console.groups(root) == ["hers", "his-1", "his-2"]
-        assert console.groups(("stranger", OTHER_PASSWORD)) == ["503"]
+    assert [pause("hers", alice), pause("his-1", alice), pause("his-1", his)] == [200, 409, 409]
+
+    def acts() -> list[tuple[str, str, str]]:
+        lines = [json.loads(line) for line in audit.read_text().splitlines() if "ChangePause" in line]
+        return [(one["principal"], one["who"], one["outcome"]) for one in lines if one["outcome"] != "dry-run"]
+
+    assert eventually(lambda: len(acts()) == 3)
+    assert acts() == [
+        ("User:alice", "alice by console", "done"),
+        ("User:alice", "alice by console", "refused"),
+        ("User:robot", "the holder of a token by console", "refused"),
+    ]
+
+    plain = httpx2.get(f"http://127.0.0.1:{console.port}/", trust_env=False)
+    assert (plain.status_code, "https://" in plain.text) == (400, True)
+
+    # Another certificate, for a name more.
+    assert console.get("/", alice, Host="console.example").status_code == 421
+    lock(on.authority.pair("web", "localhost", "console.example"), KEY_PASSWORD)
+    console.process.send_signal(signal.SIGHUP)
+    assert eventually(lambda: "file-read" in console.said)
+    assert console.get("/", alice, Host="console.example").status_code == 200
+
+    # Another password, and a token that ends: once a log-in is looked at again, nobody sees anything by the old.
+    add_password(on.folder / "users", "alice", OTHER_PASSWORD, ("SCRAM-SHA-256", "SCRAM-SHA-512"), 4096)
+    assert eventually(lambda: console.groups(alice) == ["401"], LONGEST_S)
+    assert eventually(lambda: console.groups(("alice", OTHER_PASSWORD)) == ["hers"], 10)
+    assert eventually(lambda: console.groups(his) == ["401"], LONGEST_S)
+    assert console.get("/api/v1/groups", his).json()["message"].endswith("the token is refused: it has expired")
+
+    # The node goes away: who was in goes on, with what was heard last.
+    on.node.kill()
+    root = ("root", PASSWORD)
+    assert eventually(lambda: console.get("/api/v1/overview", root).json().get("trouble") is not None, 20)
+    assert console.groups(root) == ["hers", "his-1", "his-2"]
+    assert console.groups(("stranger", OTHER_PASSWORD)) == ["503"]
     shown = console.said
     assert {"logged-in", "log-in-refused"} <= {
         json.loads(line)["event"] for line in shown.splitlines() if line[0] == "{"
