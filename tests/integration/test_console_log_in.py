@@ -155,6 +155,23 @@ def test_a_browser_brings_the_log_in_along_with_pages_parts_and_the_stream(scene
         assert page.locator("h1").inner_text() == "Not allowed"
 
 
+@pytest.mark.parametrize(
+    ("log_in", "told"),
+    [
+        (("stranger", PASSWORD), "describe the cluster"),
+        (("console", OTHER_PASSWORD), "do not let the console itself in"),
+    ],
+)
+def test_a_console_that_may_not_ask_itself_is_not_started(scene: Scene, log_in: tuple[str, str], told: str) -> None:
+    config = scene.on.folder / "other.properties"
+    config.touch(mode=0o600)
+    config.write_text("".join(f"{name}={value}\n" for name, value in scene.on.by_password(*log_in).items()))
+    words = ["--coordinator", scene.on.address, "--listen", "127.0.0.1:0", "--log-in"]
+    said = CliRunner().invoke(app, ["--command-config", str(config), "console", *words])
+    assert (said.exit_code, told in " ".join(said.output.split())) == (1, True), said.output
+    assert log_in[1] not in said.output
+
+
 def test_people_log_in_to_a_console_as_to_the_node_and_see_and_do_what_they_may(scene: Scene) -> None:
     on, console, audit, alice = scene.on, scene.console, scene.audit, ("alice", PASSWORD)
     his = signed(exp=int(time.time()) + 8)

@@ -1,10 +1,10 @@
 """The people who are in: whose credential the coordinators have taken lately, and what they may see.
 
 A credential is known by a keyed hash and counts for `FRESH_S`; then the next request that brings it has it looked at
-again, and after a refusal nobody with it sees anything. While no coordinator answers, whoever was in stays for
-`OUTAGE_S`. Strangers wait in a short line, a few of an address, and an address from which too much was refused has to
-wait: what passes on to the coordinators is less than they themselves take from one address, the console's. Who is in
-is looked at beside that line. Runs on the event loop; looking is done by threads.
+again, and after a refusal nobody with it sees anything. While no coordinator answers, or none in time, whoever was in
+stays for `OUTAGE_S`. Strangers wait in a short line, a few of an address, and an address from which too much was
+refused has to wait: what passes on to the coordinators is less than they themselves take from one address, the
+console's. Who is in is looked at beside that line. Runs on the event loop; looking is done by threads.
 """
 
 import asyncio
@@ -47,6 +47,10 @@ REFUSED_S: Final = 5.0
 _MOST_REFUSED: Final = 1_000
 _STRANGERS_AT_ONCE: Final = 4
 _KNOWN_AT_ONCE: Final = 4
+PATIENCE_S: Final = 1.0
+"""The longest that a request of somebody who is in waits until the log-in has been looked at again."""
+LONGEST_WAIT_S: Final = 15.0
+"""The longest that a stranger waits."""
 _AGAIN_S: Final = 2.0
 """The pause between two looks at a credential while no coordinator answers."""
 
@@ -144,7 +148,20 @@ class People:
             going = asyncio.get_running_loop().create_task(self._check(key, credential, known, address_of(host)))
             self._going[key] = going
             going.add_done_callback(lambda task: self._done(key, task))
-        return await asyncio.shield(going)
+        if known is not None and now_s - known.checked_s < OUTAGE_S:
+            return await self._while_looked_at(going, known)
+        done, _ = await asyncio.wait([going], timeout=LONGEST_WAIT_S)
+        if not done:
+            raise NotNowError("the coordinators take long to say whether this log-in is good: try again")
+        return going.result()
+
+    async def _while_looked_at(self, going: "asyncio.Task[Known]", known: Known) -> Known:
+        """Wait for a look at somebody who is in, but not long: a coordinator that hangs is not to hold up pages."""
+        done, _ = await asyncio.wait([going], timeout=PATIENCE_S)
+        if done:
+            return going.result()
+        known.not_before_s = self.now_s() + _AGAIN_S
+        return known
 
     def _done(self, key: bytes, task: "asyncio.Task[Known]") -> None:
         self._going.pop(key, None)

@@ -9,6 +9,7 @@ import pytest
 import structlog
 
 from coordinator.console.known.sight import OUTAGE_S, Sight
+from coordinator.console.people import people as module
 from coordinator.console.people.credential import Credential
 from coordinator.console.people.looking import NobodyAnswersError, RefusedByNodeError
 from coordinator.console.people.people import (
@@ -132,6 +133,27 @@ def test_while_no_coordinator_answers_who_was_in_stays_for_a_while_and_nobody_el
         at.now_s += 3
         assert isinstance(await refused(people, ALICE), NotNowError)
         assert not people.is_good(known)
+
+    with_people(play)
+
+
+def test_a_coordinator_that_hangs_holds_up_nobody_who_is_in_and_its_refusal_counts_when_it_comes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(module, "LONGEST_WAIT_S", 0.1)
+
+    async def play(people: People, at: Coordinators) -> None:
+        known = await people.let_in(ALICE, "h")
+        at.hold = threading.Event()
+        at.bad.add("s3cret")
+        at.now_s += FRESH_S
+        assert await people.let_in(ALICE, "h") is known
+        assert isinstance(await refused(people, Credential("bob", "x")), NotNowError)
+        at.hold.set()
+        while not known.is_over:
+            await asyncio.sleep(0.01)
+        assert (await refused(people, ALICE)).status == 401
 
     with_people(play)
 
