@@ -21,7 +21,7 @@ from coordinator.console.people.people import People
 from coordinator.console.port.connection import LARGEST_HEAD, MOST_CONNECTIONS, Connections
 from coordinator.console.port.hosts import Hosts
 from coordinator.console.port.tls import LOOK_MS, ConsoleTls, tls_of_console
-from coordinator.console.settings import ConsoleSettings
+from coordinator.console.settings import ConsoleSettings, why_not
 from coordinator.console.survey import Survey
 from coordinator.console.web.app import Front, make_app
 from coordinator.console.web.changes import Changes
@@ -43,20 +43,22 @@ class ConsoleError(Exception):
 
 def run(settings: ConsoleSettings, say_ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C; `say_ready` hears the address when the console answers. Raises ConsoleError."""
+    why = why_not(settings)
+    if why is not None:
+        raise ConsoleError(why)
     journal = Journal("auto", "info", _LINES_A_MINUTE)
     try:
         tls = None if settings.tls is None else tls_of_console(settings.tls, journal.log)
+        if settings.is_log_in:
+            _must_be_let_in(settings)
+        listener = _listener(settings)
+        host, port = listener.getsockname()[:2]
+        shown = format_address((settings.hosts[0] if settings.hosts else host, port))
+        ready = f"{'http' if tls is None else 'https'}://{shown}/"
+        _hear_uvicorn(journal.log)
+        asyncio.run(_serve(settings, listener, tls, journal, lambda: say_ready(ready)))
     except ConfigError as error:
         raise ConsoleError("; ".join(error.lines)) from None
-    if settings.is_log_in:
-        _must_be_let_in(settings)
-    listener = _listener(settings)
-    host, port = listener.getsockname()[:2]
-    shown = format_address((settings.hosts[0] if settings.hosts else host, port))
-    _hear_uvicorn(journal.log)
-    try:
-        ready = f"{'http' if tls is None else 'https'}://{shown}/"
-        asyncio.run(_serve(settings, listener, tls, journal, lambda: say_ready(ready)))
     finally:
         journal.close()
 

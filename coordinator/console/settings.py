@@ -25,32 +25,36 @@ class ConsoleSettings:
     refresh_s: float = 2.0
     timeout_s: float = 10.0
     who: str = "console"
-    is_log_in: bool = False
+    wants_log_in: bool = False
     tls: TlsFiles | None = None
     hosts: tuple[str, ...] = ()
 
+    @property
+    def is_far(self) -> bool:
+        """Say whether other machines reach it."""
+        return not is_loopback(self.listen[0])
 
-def must_log_in(listen: Address) -> bool:
-    """Say whether people have to log in to a console that listens at an address."""
-    return not is_loopback(listen[0])
+    @property
+    def is_log_in(self) -> bool:
+        """Say whether people log in, as they always do where other machines reach it."""
+        return self.wants_log_in or self.is_far
 
 
 def why_not(settings: ConsoleSettings) -> str | None:
     """Say why there can be no console with these settings, and what to do, or return None."""
     listen, security = settings.listen, settings.coordinators.security
-    if must_log_in(listen) and settings.tls is None:
+    if settings.is_far and settings.tls is None:
         return (
             f"{format_address(listen)} can be reached from other machines, to which passwords and tokens would travel "
             "unencrypted: name a certificate and its key with --tls-certificate and --tls-key, or listen at 127.0.0.1 "
             f"and {TUNNEL}"
         )
-    is_log_in = settings.is_log_in or must_log_in(listen)
-    if settings.hosts and not is_log_in:
+    if settings.hosts and not settings.is_log_in:
         return (
             "--host names a host, and nobody logs in to this console, which therefore answers under names of loopback "
             "alone: add --log-in, or leave --host out"
         )
-    if not is_log_in:
+    if not settings.is_log_in:
         return None
     if not security.is_log_in:
         return (

@@ -92,7 +92,7 @@ class ConsoleWorld:
             allow_changes=allow_changes,
             timeout_s=5,
             who="test",
-            is_log_in=front.people is not None,
+            wants_log_in=front.people is not None,
         )
         self.picture = Picture()
         self.now_ms = NOW_MS

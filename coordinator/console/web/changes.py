@@ -51,10 +51,10 @@ class Changes:
         # A stream whose log-in was not looked at again for long ends; a client that comes again has it looked at.
         while not self._closing.is_set() and (person is None or person.may_go_on()):
             change = picture.change_since(version)
-            if change is not None and not (change.groups or change.is_cluster or person is None):
-                version = change.version  # of others
-            elif change is not None:
-                version, quiet = change.version, 0
+            version = version if change is None else change.version
+            is_of_others = person is not None and change is not None and not (change.groups or change.is_cluster)
+            if change is not None and not is_of_others:
+                quiet = 0
                 data = json_document(msgspec.json.encode(change).decode())
                 yield f"event: change\nid: {version}\ndata: {data}\n\n"
             elif (quiet := quiet + 1) >= _SIGN_OF_LIFE:

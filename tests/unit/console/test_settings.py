@@ -3,7 +3,7 @@
 import pytest
 
 from coordinator.client.security import ClientSecurity, Coordinators
-from coordinator.console.settings import ConsoleSettings, must_log_in, why_not
+from coordinator.console.settings import ConsoleSettings, why_not
 from coordinator.protocol.text.addresses import Address
 from coordinator.runtime.security.tls_files import TlsFiles
 
@@ -22,19 +22,19 @@ def console(
     hosts: tuple[str, ...] = (),
 ) -> ConsoleSettings:
     coordinators = Coordinators(at, ClientSecurity(protocol))
-    return ConsoleSettings(coordinators, (host, 1), tls=tls, is_log_in=log_in or must_log_in((host, 1)), hosts=hosts)
+    return ConsoleSettings(coordinators, (host, 1), tls=tls, wants_log_in=log_in, hosts=hosts)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
 def test_on_loopback_nothing_is_needed(host: str) -> None:
     assert why_not(console(host)) is None
     assert why_not(console(host, tls=TLS)) is None
-    assert not must_log_in((host, 1))
+    assert not console(host).is_log_in
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "example.org"])
 def test_where_others_reach_it_people_log_in_over_tls(host: str) -> None:
-    assert must_log_in((host, 1))
+    assert console(host).is_log_in
     assert "--tls-certificate" in (why_not(console(host, "SASL_SSL")) or "")
     open_ones = why_not(console(host, "SSL", tls=TLS)) or ""
     assert "authentication.mechanisms" in open_ones

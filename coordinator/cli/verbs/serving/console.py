@@ -52,7 +52,7 @@ def console(
     ] = None,
 ) -> None:
     """Run the console until SIGTERM or Ctrl-C; it prints its address when it answers."""
-    from coordinator.console.settings import ConsoleSettings, must_log_in, why_not
+    from coordinator.console.settings import ConsoleSettings, why_not
     from coordinator.runtime.security.tls_files import TlsFiles
 
     try:
@@ -68,7 +68,7 @@ def console(
         refresh,
         timeout,
         f"{who_asks()[:_LONGEST_NAME]} by console",
-        log_in or must_log_in(address),
+        log_in,
         TlsFiles("--tls", tls_certificate, tls_key, tls_key_password_file) if tls_certificate else None,
         tuple(_host_name(name) for name in host or ()),
     )

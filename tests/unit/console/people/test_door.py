@@ -14,12 +14,13 @@ from coordinator.console.people.credential import Credential
 from coordinator.console.people.door import BASIC, BEARER, Person
 from coordinator.console.people.looking import NobodyAnswersError, RefusedByNodeError
 from coordinator.console.people.people import ASKED_AT_ONCE, REQUESTS_AT_ONCE, STREAMS_AT_ONCE, Known, People
+from coordinator.console.web import changes as changes_module
 from coordinator.console.web.app import Front
 from coordinator.console.web.changes import Changes
 from coordinator.console.web.guard import HEADERS, MARK
 from coordinator.console.web.operations import OPERATIONS, ROOT
 from coordinator.console.web.reading import ASKED_AT_ONCE as ASKED_OF_ALL
-from tests.helpers.console_world import ConsoleWorld, described, fill, partition
+from tests.helpers.console_world import NOW_MS, ConsoleWorld, described, fill, partition
 
 SIGHTS = {
     "alice": Sight(frozenset({"a"}), sees_cluster=False),
@@ -192,10 +193,20 @@ def test_one_log_in_has_so_many_requests_and_streams_and_no_more(world: DoorWorl
     assert known.requests == 0
 
 
-def test_a_stream_tells_a_person_of_their_groups_and_ends_with_their_log_in(world: DoorWorld) -> None:
-    known = Known("alice", SIGHTS["alice"], 0.0)
-    looks = iter([True, True, False])
-    person = Person(known, Coordinators([("127.0.0.1", 1)]), lambda: next(looks))
+def test_a_stream_tells_a_person_of_their_groups_and_ends_with_their_log_in(
+    world: DoorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes_module, "LOOK_S", 0.01)
+
+    def looks() -> Iterator[bool]:
+        yield True
+        world.picture.see_described(described("b", partition(0, 1, 99, topic="hidden")), [], NOW_MS + 1)
+        yield True
+        yield True
+        yield False
+
+    known, answers = Known("alice", SIGHTS["alice"], 0.0), looks()
+    person = Person(known, Coordinators([("127.0.0.1", 1)]), lambda: next(answers))
 
     async def messages() -> list[str]:
         changes = Changes(world.picture)
