@@ -11,7 +11,7 @@ from coordinator.client.every_node import NodesFound
 from coordinator.client.security import Coordinators
 from coordinator.console.known.picture import Picture
 from coordinator.console.settings import ConsoleSettings
-from coordinator.console.web.app import make_app
+from coordinator.console.web.app import OPEN, Front, make_app
 from coordinator.console.web.changes import Changes
 from coordinator.console.web.guard import MARK
 from coordinator.console.web.reading import Reader
@@ -77,15 +77,28 @@ def fill(picture: Picture, *groups: DescribeGroupResponse, now_ms: int = NOW_MS,
 class ConsoleWorld:
     """The application of a console over a picture; `get` asks it under its own name."""
 
-    def __init__(self, *, coordinators: Iterable[Address] = (NOWHERE,), allow_changes: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        coordinators: Iterable[Address] = (NOWHERE,),
+        allow_changes: bool = False,
+        front: Front = OPEN,
+        url: str = "http://127.0.0.1:7480",
+    ) -> None:
+        asked = coordinators if isinstance(coordinators, Coordinators) else Coordinators(coordinators)
         settings = ConsoleSettings(
-            Coordinators(coordinators), ("127.0.0.1", 7480), allow_changes=allow_changes, timeout_s=5, who="test"
+            asked,
+            ("127.0.0.1", 7480),
+            allow_changes=allow_changes,
+            timeout_s=5,
+            who="test",
+            wants_log_in=front.people is not None,
         )
         self.picture = Picture()
         self.now_ms = NOW_MS
         self.reader = Reader(settings, self.picture, lambda: self.now_ms)
         self.changes = Changes(self.picture)
-        self.client = TestClient(make_app(self.reader, self.changes), base_url="http://127.0.0.1:7480")
+        self.client = TestClient(make_app(self.reader, self.changes, front), base_url=url)
 
     def get(self, path: str, **headers: str) -> httpx2.Response:
         return self.client.get(path, headers=headers)

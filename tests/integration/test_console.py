@@ -101,7 +101,7 @@ def test_a_console_that_nobody_answers_starts_says_so_and_ends_when_asked(tmp_pa
 def test_a_console_refuses_to_listen_where_others_could_reach_it() -> None:
     said = CliRunner().invoke(app, ["console", "--coordinator", "127.0.0.1:1", "--listen", "0.0.0.0:7480"])
     assert said.exit_code == 2
-    assert "no authentication" in " ".join(said.output.replace("│", " ").split())
+    assert "name a certificate and its key with --tls-certificate" in " ".join(said.output.replace("│", " ").split())
 
 
 def test_a_port_that_is_taken_is_said_with_what_to_do(own_coordinator: "LocalCoordinator") -> None:

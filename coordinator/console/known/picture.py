@@ -162,12 +162,16 @@ class Picture:
             if self._groups.get(name) is old:
                 self._put(name, GroupSeen(summary, old.node, row, measured, 0), old)
 
-    def change_since(self, version: int) -> Change | None:
-        """Return what is new since a version, None if nothing is."""
+    def change_since(self, version: int, shown: frozenset[str] | None = None) -> Change | None:
+        """Return what is new since a version, None if nothing is; of groups only those that are `shown`, if given."""
         with self._lock:
             if version >= self._version:
                 return None
-            names = [name for name, group in self._groups.items() if group.version > version]
+            names = [
+                name
+                for name, group in self._groups.items()
+                if group.version > version and (shown is None or name in shown)
+            ]
             return Change(
                 version=self._version,
                 as_of_ms=self._as_of_ms,

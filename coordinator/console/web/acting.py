@@ -5,44 +5,59 @@ from typing import Final
 
 from coordinator.console import acts
 from coordinator.console.documents import Act, ActResult
-from coordinator.console.web.reading import NotHeardError, Reader, RefusedError, answer_of, ask_in_turn
+from coordinator.console.web.reading import (
+    NotAllowedError,
+    NotHeardError,
+    Reader,
+    RefusedError,
+    answer_of,
+    asked,
+    in_turn,
+)
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Response
 
 ACTS_AT_ONCE: Final = 2
 CHANGES_ARE_OFF: Final = "changes are off: start the console with --allow-changes"
 
 
-class NotAllowedError(Exception):
-    """An act that this console does not do; the text says why."""
-
-
 class Actor:
     """Does acts. Its calls block, for as long as coordinators may take, and come from any thread."""
 
-    def __init__(self, reader: Reader) -> None:
-        self._settings = reader.settings
+    def __init__(self) -> None:
         self._turn = threading.Semaphore(ACTS_AT_ONCE)
 
-    def act(self, group: str, name: str, act: Act) -> ActResult:
-        """Do an act, or say what it would do.
+    def act(self, reader: Reader, group: str, name: str, act: Act) -> ActResult:
+        """Do an act for whom a reader answers, or say what it would do.
 
         Raises NotAllowedError, BadQueryError, NotKnownError, RefusedError and NotHeardError.
         """
-        if not self._settings.allow_changes:
+        if not reader.settings.allow_changes:
             raise NotAllowedError(CHANGES_ARE_OFF)
         kind = acts.kind_of(name)
         acts.check(kind, group, act)
         described = None
         if acts.needs_description(kind, act):
-            described = answer_of(self._settings, self._turn, group, DescribeGroup(group), DescribeGroupResponse)
-        requests = acts.requests_of(kind, group, act, described, self._settings.who)
+            described = answer_of(
+                reader.coordinators,
+                reader.settings.timeout_s,
+                (*reader.own_turns, self._turn),
+                group,
+                DescribeGroup(group),
+                DescribeGroupResponse,
+            )
+        requests = acts.requests_of(kind, group, act, described, reader.who)
         answers: list[Response] = []
         for request in requests:
             try:
-                answers.append(ask_in_turn(self._settings, self._turn, self._settings.timeout_s, group, request))
+                answers.append(self._ask(reader, group, request))
             except (NotHeardError, RefusedError) as error:
                 if answers and not act.dry_run:
                     done = sum(len(one.rows) for one in [acts.result_of(kind, group, act, answers)])
                     raise RefusedError(f"{error}; {done} partitions are done all the same") from error
                 raise
         return acts.result_of(kind, group, act, answers)
+
+    def _ask(self, reader: Reader, group: str, request: acts.Change) -> Response:
+        turns, timeout_s = (*reader.own_turns, self._turn), reader.settings.timeout_s
+        with in_turn(turns, timeout_s, "too much is being changed now; try again"):
+            return asked(reader.coordinators, timeout_s, group, request)

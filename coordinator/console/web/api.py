@@ -1,7 +1,7 @@
 """The API by HTTP: each operation of the table, and acts."""
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -11,10 +11,13 @@ from starlette.routing import Route
 
 from coordinator.console.documents import Act
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.acting import Actor, NotAllowedError
+from coordinator.console.web.acting import Actor
 from coordinator.console.web.answers import failure, json_response
 from coordinator.console.web.operations import ACTS, OPERATIONS, ROOT, Operation, openapi
-from coordinator.console.web.reading import NotHeardError, NotKnownError, Reader, RefusedError
+from coordinator.console.web.reading import NotAllowedError, NotHeardError, NotKnownError, Reader, RefusedError
+
+ReaderOf: TypeAlias = Callable[[Request], Reader]
+"""Returns what answers whoever makes a request."""
 
 FORESEEN: Final = {
     BadQueryError: (400, "bad_query"),
@@ -26,7 +29,7 @@ FORESEEN: Final = {
 """The failures that are foreseen, with their statuses and their words."""
 
 
-def routes(reader: Reader, actor: Actor) -> list[Route]:
+def routes(reader_of: ReaderOf, actor: Actor) -> list[Route]:
     """Return the routes of the API."""
 
     async def describe(_: Request) -> Response:
@@ -34,30 +37,30 @@ def routes(reader: Reader, actor: Actor) -> list[Route]:
 
     return [
         Route("/api/openapi.json", describe),
-        *(Route(f"{ROOT}{operation.path}", _endpoint(reader, operation)) for operation in OPERATIONS),
-        Route(ACTS, _act_endpoint(actor), methods=["POST"]),
+        *(Route(f"{ROOT}{operation.path}", _endpoint(reader_of, operation)) for operation in OPERATIONS),
+        Route(ACTS, _act_endpoint(reader_of, actor), methods=["POST"]),
     ]
 
 
-def _act_endpoint(actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    def answer(names: Mapping[str, str], body: bytes) -> Response:
+def _act_endpoint(reader_of: ReaderOf, actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def answer(reader: Reader, names: Mapping[str, str], body: bytes) -> Response:
         try:
             act = msgspec.json.decode(body, type=Act)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return failure(400, "bad_query", f"the body is no act: {error}")
         try:
-            return json_response(actor.act(names["group"], names["act"], act))
+            return json_response(actor.act(reader, names["group"], names["act"], act))
         except tuple(FORESEEN) as error:
             return failure(*FORESEEN[type(error)], str(error))
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(answer, request.path_params, await request.body())
+        return await run_in_threadpool(answer, reader_of(request), request.path_params, await request.body())
 
     return endpoint
 
 
-def _endpoint(reader: Reader, operation: Operation) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    def answer(names: dict[str, str], query: list[tuple[str, str]]) -> Response:
+def _endpoint(reader_of: ReaderOf, operation: Operation) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def answer(reader: Reader, names: dict[str, str], query: list[tuple[str, str]]) -> Response:
         takes_parameters = operation.table is not None or operation.fields
         try:
             if query and not takes_parameters:
@@ -67,6 +70,7 @@ def _endpoint(reader: Reader, operation: Operation) -> Callable[[Request], Corou
             return failure(*FORESEEN[type(error)], str(error))
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(answer, dict(request.path_params), request.query_params.multi_items())
+        query = request.query_params.multi_items()
+        return await run_in_threadpool(answer, reader_of(request), dict(request.path_params), query)
 
     return endpoint

@@ -10,6 +10,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from coordinator.console.known.picture import Picture
+from coordinator.console.known.sight import SeenBy
+from coordinator.console.people.door import Person, person_of
+from coordinator.console.people.people import STREAMS_AT_ONCE
 from coordinator.console.web.answers import failure
 from coordinator.protocol.text.escaping import json_document
 
@@ -36,18 +39,22 @@ class Changes:
         """Answer with a stream; `Last-Event-ID` says up to which version the client has heard."""
         last = request.headers.get("last-event-id", "")
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
-        return _Counted(self, self._messages(since), media_type="text/event-stream")
+        return _Counted(self, person_of(request.scope), self._messages(since, person_of(request.scope)))
 
-    async def _messages(self, since: int | None) -> AsyncIterator[str]:
+    async def _messages(self, since: int | None, person: Person | None) -> AsyncIterator[str]:
         now = self._picture.heard().version
+        picture = self._picture if person is None else SeenBy(self._picture, lambda: person.known.sight)
         # A version that is still to come is of another console, in whose place this one is: all is new to its client.
         version = now if since is None else since if since <= now else 0
         yield "retry: 2000\n\n"
         quiet = 0
-        while not self._closing.is_set():
-            change = self._picture.change_since(version)
-            if change is not None:
-                version, quiet = change.version, 0
+        # A stream whose log-in was not looked at again for long ends; a client that comes again has it looked at.
+        while not self._closing.is_set() and (person is None or person.may_go_on()):
+            change = picture.change_since(version)
+            version = version if change is None else change.version
+            is_of_others = person is not None and change is not None and not (change.groups or change.is_cluster)
+            if change is not None and not is_of_others:
+                quiet = 0
                 data = json_document(msgspec.json.encode(change).decode())
                 yield f"event: change\nid: {version}\ndata: {data}\n\n"
             elif (quiet := quiet + 1) >= _SIGN_OF_LIFE:
@@ -62,18 +69,28 @@ class Changes:
 class _Counted(StreamingResponse):
     """A stream that is counted from before its first byte until it ends, however it ends."""
 
-    def __init__(self, changes: Changes, messages: AsyncIterator[str], media_type: str) -> None:
-        super().__init__(messages, media_type=media_type)
+    def __init__(self, changes: Changes, person: Person | None, messages: AsyncIterator[str]) -> None:
+        super().__init__(messages, media_type="text/event-stream")
         self._changes = changes
+        self._known = None if person is None else person.known
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse where too many streams are open."""
+        known = self._known
+        if known is not None and known.streams >= STREAMS_AT_ONCE:
+            why = f"{STREAMS_AT_ONCE} streams of this log-in are open, which is the most: close another one"
+            await failure(429, "too_many_streams", why)(scope, receive, send)
+            return
         if self._changes.open >= STREAMS:
             why = f"{STREAMS} streams are open, which is the most: try again later"
             await failure(503, "too_many_streams", why)(scope, receive, send)
             return
         self._changes.open += 1
+        if known is not None:
+            known.streams += 1
         try:
             await super().__call__(scope, receive, send)
         finally:
             self._changes.open -= 1
+            if known is not None:
+                known.streams -= 1

@@ -1,13 +1,13 @@
 """Decides which requests are answered at all, and the headers of every answer.
 
-The console knows nobody: whoever reaches it may look. What keeps a page of another site, open in the same browser, from
-reaching it is here. A name that such a page has had pointed to this machine is no name of the console's (`Host`). A
-request that would change something has to come from the console's own pages or from no page (`Origin`,
-`Sec-Fetch-Site`), in a form that a browser sends to another site only if that site allows it, which this one never
-does. There are no cookies, so that nothing is lent to who asks.
+What keeps a page of another site, open in the same browser, from reaching the console is here, whether people log in or
+not: a browser brings a log-in along with what any page has it ask. A name that such a page has had pointed to this
+machine is no name of the console's (`Host`). A request that would change something has to come from the console's own
+pages or from no page (`Origin`, `Sec-Fetch-Site`), in a form that a browser sends to another site only if that site
+allows it, which this one never does. Another site may lead to a page, and may have nothing loaded. There are no
+cookies.
 """
 
-import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -15,6 +15,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from coordinator.config.section import is_loopback
+from coordinator.console.port.hosts import Hosts, name_in
 from coordinator.console.web.answers import failure
 
 LARGEST_BODY: Final = 1024 * 1024
@@ -43,16 +45,17 @@ HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+TLS_ALONE: Final = ("strict-transport-security", "max-age=86400")
+"""Has a browser speak TLS to this host for a day; not of loopback, whose ports are of many programs."""
+_FROM_HERE: Final = ("same-origin", "none")
 
 
-def why_not_host(host: str) -> str | None:
-    """Say why a request for this host is not answered, or return None."""
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        is_own = name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        is_own = False
-    return None if is_own else "this console answers only under localhost and addresses of loopback"
+def why_not_read(headers: Headers) -> str | None:
+    """Say why a request with these headers is not answered though it changes nothing, or return None."""
+    is_led_here = headers.get("sec-fetch-mode") == "navigate"
+    if headers.get("sec-fetch-site", "same-origin") in _FROM_HERE or is_led_here:
+        return None
+    return "this request comes from a page of another site"
 
 
 def why_not_change(headers: Headers) -> str | None:
@@ -60,7 +63,7 @@ def why_not_change(headers: Headers) -> str | None:
     origin = headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != headers.get("host"):
         return "this request comes from a page of another site"
-    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+    if headers.get("sec-fetch-site", "same-origin") not in _FROM_HERE:
         return "this request comes from a page of another site"
     if MARK not in headers:
         return f"a request that changes something has the header '{MARK}', with any value"
@@ -70,8 +73,10 @@ def why_not_change(headers: Headers) -> str | None:
 class Guard:
     """An ASGI application in front of another one."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, hosts: Hosts, *, is_tls: bool) -> None:
         self._app = app
+        self._hosts = hosts
+        self._is_tls = is_tls
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass on."""
@@ -85,6 +90,8 @@ class Guard:
                 said = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     said[name] = value
+                if self._is_tls and not is_loopback(name_in(headers.get("host", ""))):
+                    said[TLS_ALONE[0]] = TLS_ALONE[1]
                 is_asset = scope["path"].startswith("/assets/")
                 said.setdefault("cache-control", "no-cache" if is_asset else "no-store")
             await send(message)
@@ -99,11 +106,12 @@ class Guard:
         await self._app(scope, receive, send_guarded)
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
-        why = why_not_host(headers.get("host", ""))
+        why = self._hosts.why_not(headers.get("host", ""))
         if why is not None:
             return 421, why
         if method in _READING:
-            return None
+            why = why_not_read(headers)
+            return None if why is None else (403, why)
         if method != "POST":
             return 405, "only GET, HEAD and POST are answered"
         why = why_not_change(headers)

@@ -131,6 +131,18 @@ CHANGES: Final = f"{ROOT}/changes"
 ACTS: Final = f"{ROOT}/groups/{{group}}/acts/{{act}}"
 
 
+_OF_PEOPLE: Final = {
+    "401": "Nobody has logged in, where that is asked for, or the log-in is not good.",
+    "403": "The coordinators do not let this person see it, or a page of another site asks.",
+    "429": "Too much at once, or too many log-ins were refused; Retry-After says how long to wait.",
+}
+"""The refusals for the sake of who asks."""
+_LOG_INS: Final = {
+    "password": {"type": "http", "scheme": "basic"},
+    "token": {"type": "http", "scheme": "bearer"},
+}
+
+
 def openapi() -> dict[str, Any]:
     """Return the description of the API in OpenAPI 3.1."""
     kinds = [operation.answers for operation in OPERATIONS]
@@ -143,6 +155,7 @@ def openapi() -> dict[str, Any]:
         named = [part[1:-1] for part in operation.path.split("/") if part.startswith("{")]
         responses: dict[str, Any] = {
             "200": {"description": "The document.", "content": {"application/json": {"schema": schema}}},
+            **{status: {"description": text, "content": failure} for status, text in _OF_PEOPLE.items()},
             "503": {"description": "No coordinator answers.", "content": failure},
         }
         if named:
@@ -170,16 +183,19 @@ def openapi() -> dict[str, Any]:
                     "description": "Events of the type `change`, each with a document as its data.",
                     "content": {"text/event-stream": {"schema": schemas[-1]}},
                 },
+                **{status: {"description": text, "content": failure} for status, text in _OF_PEOPLE.items()},
                 "503": {"description": "Too many streams are open.", "content": failure},
             },
         }
     }
     statuses = {
         "400": "The act says too little, or what cannot be.",
+        "401": _OF_PEOPLE["401"],
         "403": "Changes are off, or the request comes from a page of another site.",
         "404": "There is no such group.",
         "409": "The coordinator refused.",
         "413": "The act is too large.",
+        "429": _OF_PEOPLE["429"],
         "503": "No coordinator answers.",
     }
     paths[ACTS] = {
@@ -206,7 +222,8 @@ def openapi() -> dict[str, Any]:
             "description": "What is not known is null. Times are milliseconds since 1970.",
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "security": [{}, *({name: []} for name in _LOG_INS)],
+        "components": {"schemas": components, "securitySchemes": _LOG_INS},
     }
 
 

@@ -15,11 +15,11 @@ from coordinator.console.documents import Act
 from coordinator.console.known import tables
 from coordinator.console.known.assignment_map import assignment_map
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor, NotAllowedError
-from coordinator.console.web.api import FORESEEN
+from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor
+from coordinator.console.web.api import FORESEEN, ReaderOf
 from coordinator.console.web.assets import ASSETS
 from coordinator.console.web.operations import openapi
-from coordinator.console.web.reading import NotHeardError, Query, Reader
+from coordinator.console.web.reading import NotAllowedError, NotHeardError, Query, Reader
 from coordinator.console.web.templates import environment, render
 from coordinator.protocol.text.escaping import one_line
 from coordinator.protocol.vocabulary import EventKind, GroupStatus, MemberStatus, ResetKind
@@ -46,7 +46,7 @@ Make = Callable[[Reader, Mapping[str, str], Query], dict[str, Any]]
 """Returns what a template is given: the name of the template is its value `page`."""
 
 
-def routes(reader: Reader, actor: Actor) -> list[BaseRoute]:
+def routes(reader_of: ReaderOf, actor: Actor) -> list[BaseRoute]:
     """Return the routes of the pages and of their files."""
     made: list[tuple[str, Make]] = [
         ("/", _overview),
@@ -64,8 +64,8 @@ def routes(reader: Reader, actor: Actor) -> list[BaseRoute]:
     ]
     return [
         Mount("/assets", StaticFiles(directory=ASSETS)),
-        *(Route(path, _endpoint(reader, make)) for path, make in made),
-        Route("/groups/{group}/acts/{act}", _act_endpoint(actor), methods=["POST"]),
+        *(Route(path, _endpoint(reader_of, make)) for path, make in made),
+        Route("/groups/{group}/acts/{act}", _act_endpoint(reader_of, actor), methods=["POST"]),
     ]
 
 
@@ -75,8 +75,9 @@ def not_there(reader: Reader, request: Request, status: int) -> Response:
     return _problem(reader, request, status, sentence)
 
 
-def _endpoint(reader: Reader, make: Make) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+def _endpoint(reader_of: ReaderOf, make: Make) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     def answer(request: Request) -> Response:
+        reader = reader_of(request)
         query = request.query_params.multi_items()
         try:
             values = make(reader, request.path_params, query)
@@ -100,6 +101,7 @@ def _page(reader: Reader, request: Request, status: int, values: dict[str, Any])
         "as_of_ms": None,
         "now_ms": reader.now_ms(),
         "allow_changes": reader.settings.allow_changes,
+        "person": reader.person,
         **values,
     }
     return HTMLResponse(render(_templates, given.pop("page"), **given), status)
@@ -210,10 +212,10 @@ def _acts(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, A
     }
 
 
-def _act_endpoint(actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+def _act_endpoint(reader_of: ReaderOf, actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """Return what answers a form of an act, with a piece of a page."""
 
-    def answer(names: Mapping[str, str], body: bytes) -> Response:
+    def answer(reader: Reader, names: Mapping[str, str], body: bytes) -> Response:
         group, name = names["group"], names["act"]
         try:
             given = dict(parse_qsl(body.decode("ascii"), max_num_fields=20, encoding="utf-8", errors="strict"))
@@ -227,7 +229,7 @@ def _act_endpoint(actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Respo
                 value=given.get("value", ""),
                 release_claims=given.get("release_claims") == "yes",
             )
-            told = actor.act(group, name, act)
+            told = actor.act(reader, group, name, act)
         except (UnicodeError, ValueError) as error:
             text = str(error) if isinstance(error, BadQueryError) else "the form cannot be read"
             return HTMLResponse(render(_templates, "act_failed.html", sentence=text), 400)
@@ -237,7 +239,7 @@ def _act_endpoint(actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Respo
         return HTMLResponse(render(_templates, "act_result.html", **values))
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(answer, request.path_params, await request.body())
+        return await run_in_threadpool(answer, reader_of(request), request.path_params, await request.body())
 
     return endpoint
 

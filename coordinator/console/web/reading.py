@@ -6,12 +6,14 @@ A group's timeline and what operators decided about it are asked for when somebo
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from typing import Final, TypeAlias, TypeVar
 
 from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.client.request import RequestError, ask
-from coordinator.client.security import SECURITY_SETTINGS
+from coordinator.client.security import SECURITY_SETTINGS, Coordinators
 from coordinator.console.documents import (
     Control,
     Event,
@@ -33,6 +35,8 @@ from coordinator.console.known import describing, tables
 from coordinator.console.known.group_seen import GroupSeen
 from coordinator.console.known.picture import Heard, Picture
 from coordinator.console.known.selection import Chosen, Selection
+from coordinator.console.known.sight import SeenBy
+from coordinator.console.people.door import Person
 from coordinator.console.settings import ConsoleSettings
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
@@ -48,6 +52,7 @@ Query: TypeAlias = Iterable[tuple[str, str]]
 ASKED_AT_ONCE: Final = 4
 LONGEST_TURN_S: Final = 1.0
 """The longest wait for others who ask: a coordinator that hangs is not to hold up every page."""
+LONGEST_WHO: Final = 200
 HIDDEN: Final = "[hidden]"
 _UNSET: Final = "not set"
 NOT_DESCRIBED: Final = "this group has not been described yet; that is done within some seconds"
@@ -67,6 +72,10 @@ class RefusedError(Exception):
     """An act that a coordinator refused; the text says why, and what is done all the same."""
 
 
+class NotAllowedError(Exception):
+    """An act that this console does not do, or a thing that this person may not see; the text says why."""
+
+
 class Reader:
     """Answers questions. Its calls may block, for as long as a coordinator may take, and come from any thread."""
 
@@ -77,9 +86,29 @@ class Reader:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.settings = settings
-        self.picture = picture
+        self.picture: Picture | SeenBy = picture
         self.now_ms = now_ms
+        self.coordinators = settings.coordinators
+        self.person = ""
+        """The name of who asks, where people log in."""
+        self._whole = picture
+        self.own_turns: tuple[threading.Semaphore, ...] = ()
+        """The turns of who asks among their own questions, before those among everybody's."""
         self._asking = threading.Semaphore(ASKED_AT_ONCE)
+
+    @property
+    def who(self) -> str:
+        """The name under which something is changed."""
+        return f"{self.person[:LONGEST_WHO]} by console" if self.person else self.settings.who
+
+    def seen_by(self, person: Person) -> "Reader":
+        """Return what answers one person: by what they may see, and asking coordinators as them."""
+        seen = copy(self)
+        seen.picture = SeenBy(self._whole, lambda: person.known.sight)
+        seen.coordinators = person.coordinators
+        seen.person = person.known.who
+        seen.own_turns = (person.known.turn,)
+        return seen
 
     def overview(self) -> Overview:
         """Return all at once; this is answered also while nothing was ever heard."""
@@ -174,18 +203,21 @@ class Reader:
 
     def nodes(self, query: Query) -> Rows[Node]:
         """Return the nodes."""
+        self._must_see_cluster()
         heard = self._heard()
         chosen = tables.NODES.choose(describing.nodes(heard.cluster), tables.NODES.read(query))
         return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
 
     def shards(self, query: Query) -> Rows[Shard]:
         """Return the shards."""
+        self._must_see_cluster()
         heard = self._heard()
         chosen = tables.SHARDS.choose(describing.shards(heard.cluster), tables.SHARDS.read(query))
         return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
 
     def in_force(self) -> list[Setting]:
         """Return the settings of this console; of a secret only whether there is one."""
+        self._must_see_cluster()
         settings, security = self.settings, self.settings.coordinators.security
         values = {
             "kcoord.security.protocol": security.protocol,
@@ -208,8 +240,9 @@ class Reader:
             ("listen", format_address(settings.listen), "the address of this console"),
             ("allow-changes", "yes" if settings.allow_changes else "no", "whether groups may be changed from here"),
             ("refresh", f"{settings.refresh_s:g} s", "how often coordinators are asked, at most"),
+            ("log-in", "yes" if settings.is_log_in else "no", "whether people log in, as to the coordinators"),
             ("timeout", f"{settings.timeout_s:g} s", "how long an answer is waited for"),
-            ("who", settings.who, "the name under which changes are recorded"),
+            ("who", self.who, "the name under which changes are recorded"),
         ]
         return [
             *(Setting(name=name, value=value, meaning=meaning) for name, value, meaning in own),
@@ -226,6 +259,10 @@ class Reader:
     def watched(self, name: str) -> GroupSeen:
         """Return a group as it was seen; raises NotKnownError and NotHeardError."""
         return self._group(name)[0]
+
+    def _must_see_cluster(self) -> None:
+        if isinstance(self.picture, SeenBy) and not self.picture.sees_cluster:
+            raise NotAllowedError("the coordinators do not let you describe the cluster, which this is of")
 
     def _heard(self) -> Heard:
         heard = self.picture.heard()
@@ -245,15 +282,34 @@ class Reader:
         trouble = self.picture.heard().trouble
         if trouble is not None:  # whoever asks now would wait for nothing, and keep others from asking
             raise NotHeardError(trouble)
-        return answer_of(self.settings, self._asking, name, request, expected)
+        return answer_of(
+            self.coordinators, self.settings.timeout_s, (*self.own_turns, self._asking), name, request, expected
+        )
+
+
+@contextmanager
+def in_turn(turns: Iterable[threading.Semaphore], longest_s: float, why_not: str) -> Iterator[None]:
+    """Wait for a turn of each, in their order, and let go of them at the end; raises NotHeardError."""
+    with ExitStack() as held:
+        for turn in turns:
+            if not turn.acquire(timeout=longest_s):
+                raise NotHeardError(why_not)
+            held.callback(turn.release)
+        yield
 
 
 def answer_of(
-    settings: ConsoleSettings, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]
+    coordinators: Coordinators,
+    timeout_s: float,
+    turns: Iterable[threading.Semaphore],
+    name: str,
+    request: Request,
+    expected: type[_Expected],
 ) -> _Expected:
     """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
     try:
-        answer = ask_in_turn(settings, turn, LONGEST_TURN_S, name, request)
+        with in_turn(turns, LONGEST_TURN_S, "too many questions are being asked of the coordinators now; try again"):
+            answer = asked(coordinators, timeout_s, name, request)
     except RefusedError as error:
         raise NotHeardError(str(error)) from error
     if not isinstance(answer, expected):
@@ -261,21 +317,15 @@ def answer_of(
     return answer
 
 
-def ask_in_turn(
-    settings: ConsoleSettings, turn: threading.Semaphore, longest_turn_s: float, name: str, request: Request
-) -> Response:
-    """Ask a coordinator something of a group, or that it does something, once others have been answered.
+def asked(coordinators: Coordinators, timeout_s: float, name: str, request: Request) -> Response:
+    """Ask a coordinator something of a group, or that it does something.
 
     Raises NotKnownError, RefusedError, and NotHeardError with the reason.
     """
-    if not turn.acquire(timeout=longest_turn_s):
-        raise NotHeardError("too much is being asked of the coordinators now; try again")
     try:
-        answer = ask(settings.coordinators, request, settings.timeout_s)
+        answer = ask(coordinators, request, timeout_s)
     except RequestError as error:
         raise NotHeardError(str(error)) from error
-    finally:
-        turn.release()
     refusal = refusal_of(answer)
     if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
         raise NotKnownError(f"Consumer group '{name}' does not exist.")

@@ -18,7 +18,7 @@ from coordinator.core.security.host_names import CertificateName
 _READ_BYTES: Final = 256 * 1024
 _HANDSHAKE_RECORD: Final = 0x16
 ADVICE_FOR_MEMBERS: Final = "its kcoord.security.protocol has to be SSL"
-_ALERT_NO_SUCH_VERSION: Final = b"\x15\x03\x01\x00\x02\x02\x46"
+ALERT_NO_SUCH_VERSION: Final = b"\x15\x03\x01\x00\x02\x02\x46"
 """The alert of TLS that tells a peer that it does not speak a version of it."""
 
 
@@ -61,12 +61,20 @@ class Served(Protocol):
 class TlsEnd(asyncio.Protocol):
     """The end that was connected to, or with a `host` the end that has connected to it; `served` is behind it.
 
-    `advice` says which setting a peer that speaks no TLS has to look at.
+    A peer that speaks no TLS is told so in the words `to_plain`; `advice` says which setting it has to look at.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, served: Served, *, host: str | None = None, advice: str = ADVICE_FOR_MEMBERS
+        self,
+        context: ssl.SSLContext,
+        served: Served,
+        *,
+        host: str | None = None,
+        advice: str = ADVICE_FOR_MEMBERS,
+        to_plain: bytes = ALERT_NO_SUCH_VERSION,
     ) -> None:
+        self.context = context
+        self._to_plain = to_plain
         self._served = served
         self._advice = advice
         self._is_caller = host is not None
@@ -96,7 +104,7 @@ class TlsEnd(asyncio.Protocol):
         if not self._has_heard:
             self._has_heard = True
             if not self._is_caller and data[0] != _HANDSHAKE_RECORD:
-                self._open_transport.write(_ALERT_NO_SUCH_VERSION)
+                self._open_transport.write(self._to_plain)
                 self._fail("it does not speak TLS, and only TLS is spoken here; " + self._advice)
                 return
         self._incoming.write(data)
@@ -228,7 +236,9 @@ class _TlsTransport(asyncio.Transport):
         self._below = below
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return what the network's transport knows."""
+        """Return what the network's transport knows, and by what TLS is spoken, as asyncio's own says it."""
+        if name == "sslcontext":
+            return self._end.context
         return self._below.get_extra_info(name, default)
 
     def is_closing(self) -> bool:

@@ -18,7 +18,7 @@ _MOST_SECRET_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files of one end of TLS, as settings of one section; an empty name is a file that is not given."""
+    """The files of one end of TLS, as settings of one section, or flags; an empty name is a file that is not given."""
 
     section: str
     certificate: str = ""
@@ -31,6 +31,12 @@ class TlsFiles:
         """Return the files that are given."""
         named = (self.certificate, self.key, self.key_password_file, self.trusted_certificates)
         return tuple(Path(name) for name in named if name)
+
+    def name_of(self, setting: str) -> str:
+        """Return a setting as whoever gives it knows it: of a section of a file, or a flag."""
+        if self.section.startswith("--"):
+            return f"{self.section}-{setting.replace('_', '-')}"
+        return f"{self.section}.{setting}"
 
     def context(self, protocol: int, oldest: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2) -> ssl.SSLContext:
         """Return a context made of the files as they are now; raises FileError."""
@@ -45,10 +51,10 @@ class TlsFiles:
 
     def _load_pair(self, context: ssl.SSLContext) -> None:
         certificate, key = Path(self.certificate), Path(self.key or self.certificate)
-        names = f"{self.section}.certificate", f"{self.section}.key"
+        names = self.name_of("certificate"), self.name_of("key")
         for name, path in zip(names, (certificate, key), strict=True):
             _read(name, path)
-        password = read_secret(f"{self.section}.key_password_file", self.key_password_file)
+        password = read_secret(self.name_of("key_password_file"), self.key_password_file)
         try:
             # Without a password OpenSSL would ask for one at the terminal.
             context.load_cert_chain(certificate, key, password=password)
@@ -56,7 +62,7 @@ class TlsFiles:
             raise FileError(f"{names[0]} {certificate} and {names[1]} {key} cannot be used: {_why(error)}") from None
 
     def _load_trusted(self, context: ssl.SSLContext) -> None:
-        name, trusted = f"{self.section}.trusted_certificates", Path(self.trusted_certificates)
+        name, trusted = self.name_of("trusted_certificates"), Path(self.trusted_certificates)
         _read(name, trusted)
         try:
             context.load_verify_locations(cafile=trusted)

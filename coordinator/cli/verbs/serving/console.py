@@ -33,17 +33,34 @@ def console(
         ),
     ] = 2.0,
     timeout: Timeout = 10.0,
+    log_in: Annotated[
+        bool,
+        typer.Option("--log-in", help="Have people log in as to the coordinators; beyond loopback they always do."),
+    ] = False,
+    tls_certificate: Annotated[
+        str, typer.Option("--tls-certificate", metavar="FILE", help="Speak TLS by this certificate, as PEM.")
+    ] = "",
+    tls_key: Annotated[
+        str, typer.Option("--tls-key", metavar="FILE", help="Its key, as PEM; without it the same file has it.")
+    ] = "",
+    tls_key_password_file: Annotated[
+        str, typer.Option("--tls-key-password-file", metavar="FILE", help="Holds the password of that key.")
+    ] = "",
+    host: Annotated[
+        list[str] | None,
+        typer.Option("--host", metavar="NAME", help="A name under which it answers, besides the certificate's own."),
+    ] = None,
 ) -> None:
     """Run the console until SIGTERM or Ctrl-C; it prints its address when it answers."""
-    from coordinator.console.settings import ConsoleSettings, why_not_listen
+    from coordinator.console.settings import ConsoleSettings, why_not
+    from coordinator.runtime.security.tls_files import TlsFiles
 
     try:
         address = parse_address(listen, lowest_port=0)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--listen") from error
-    why = why_not_listen(address)
-    if why is not None:
-        raise typer.BadParameter(why, param_hint="--listen")
+    if not tls_certificate and (tls_key or tls_key_password_file):
+        raise typer.BadParameter("there is no TLS without --tls-certificate", param_hint="--tls-key")
     settings = ConsoleSettings(
         coordinators_of(coordinator),
         address,
@@ -51,7 +68,13 @@ def console(
         refresh,
         timeout,
         f"{who_asks()[:_LONGEST_NAME]} by console",
+        log_in,
+        TlsFiles("--tls", tls_certificate, tls_key, tls_key_password_file) if tls_certificate else None,
+        tuple(_host_name(name) for name in host or ()),
     )
+    why = why_not(settings)
+    if why is not None:
+        raise typer.BadParameter(why, param_hint="--host" if why.startswith("--host") else "--listen")
     try:
         from coordinator.console.server import ConsoleError, run
     except ModuleNotFoundError as error:
@@ -70,3 +93,12 @@ def console(
     except ConsoleError as error:
         notes.print(f"error: {error}")
         raise typer.Exit(ExitCode.ERROR) from None
+
+
+def _host_name(name: str) -> str:
+    """Return the name of a host as browsers say it; raises typer.BadParameter for what is none."""
+    from coordinator.console.port.hosts import name_in
+
+    if not name or name_in(name) != name.lower():
+        raise typer.BadParameter(f"'{name}' is not the name of a host, which has no port", param_hint="--host")
+    return name.lower()

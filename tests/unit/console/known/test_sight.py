@@ -1,0 +1,62 @@
+"""What one person sees of the picture: what the coordinators list to them, and nothing by any other way."""
+
+from coordinator.console.known.picture import Picture
+from coordinator.console.known.sight import NOT_OF_THE_CLUSTER, OUTAGE_S, SeenBy, Sight, sight_of
+from tests.helpers.console_world import NOW_MS, NOWHERE, described, fill, partition
+
+OTHER = ("127.0.0.1", 2)
+
+
+def picture() -> Picture:
+    made = Picture()
+    fill(made, described("mine", partition(0, 1, 5)), described("theirs", partition(0, 1, 9)))
+    return made
+
+
+def seen(whole: Picture, *groups: str, cluster: bool = False) -> SeenBy:
+    return SeenBy(whole, lambda: Sight(frozenset(groups), cluster))
+
+
+def test_groups_that_are_not_listed_to_a_person_are_not_there() -> None:
+    whole = picture()
+    view = seen(whole, "mine", "not yet surveyed")
+    assert [group.row.group for group in view.heard().groups] == ["mine"]
+    assert view.group("theirs") is None
+    assert view.group("mine") == whole.group("mine")
+    assert view.curve("mine").lag == [4]
+    assert view.curve("theirs").lag == []
+    view.watch("theirs", NOW_MS)
+    assert whole.due(NOW_MS + 10_000, 1) == []
+    view.watch("mine", NOW_MS)
+    assert [name for name, _ in whole.due(NOW_MS + 10_000, 1)] == ["mine"]
+
+
+def test_the_cluster_and_its_troubles_are_for_who_may_describe_it() -> None:
+    whole = picture()
+    whole.see_trouble("the coordinator at 10.0.0.7:9292 cannot be reached")
+    view = seen(whole, "mine").heard()
+    assert (view.cluster, view.unlisted, view.trouble) == (None, (), NOT_OF_THE_CLUSTER)
+    view = seen(whole, "mine", cluster=True).heard()
+    assert view.cluster is not None
+    assert view.trouble == whole.heard().trouble
+
+
+def test_changes_name_only_what_a_person_may_see() -> None:
+    whole = picture()
+    change = seen(whole, "mine").change_since(0)
+    assert change is not None
+    assert (change.groups, change.more) == (["mine"], 0)
+    whole.see_trouble("the coordinator at 10.0.0.7:9292 cannot be reached")
+    change = seen(whole).change_since(0)
+    assert change is not None
+    assert (change.groups, change.trouble) == ([], NOT_OF_THE_CLUSTER)
+    assert seen(whole).change_since(change.version) is None
+
+
+def test_what_a_silent_node_has_listed_counts_for_a_while() -> None:
+    first = sight_of({NOWHERE: frozenset("a"), OTHER: frozenset("b")}, sees_cluster=True, old=None, now_s=0.0)
+    assert first.groups == {"a", "b"}
+    later = sight_of({NOWHERE: frozenset("c")}, sees_cluster=False, old=first, now_s=OUTAGE_S - 1)
+    assert (later.groups, later.sees_cluster) == ({"b", "c"}, False)
+    last = sight_of({NOWHERE: frozenset("c")}, sees_cluster=False, old=later, now_s=OUTAGE_S)
+    assert last.groups == {"c"}

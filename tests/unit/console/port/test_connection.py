@@ -1,0 +1,168 @@
+"""The bounds of connections, on an event loop with real sockets and short deadlines."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import structlog
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from coordinator.console.port import connection
+from coordinator.console.port.connection import OF_ADDRESS, SAID_TO_PLAIN, Connections
+from tests.helpers.certificates import Authority
+
+LARGE = b"x" * 4_000_000
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the body of the request; with a large one where that is asked for."""
+    body, is_more = b"", True
+    while is_more:
+        message = await receive()
+        body, is_more = body + message.get("body", b""), message.get("more_body", False)
+    if scope["path"] == "/large":
+        body = LARGE
+    headers = [(b"content-length", str(len(body)).encode()), (b"x-scheme", scope["scheme"].encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def listening(connections: Connections) -> AsyncIterator[int]:
+    config = uvicorn.Config(application, http=H11Protocol, ws="none", lifespan="off", log_config=None)
+    config.load()
+    state = ServerState()
+
+    def protocol() -> asyncio.BaseProtocol:
+        return connections.protocol(H11Protocol(config=config, server_state=state, app_state={}))
+
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        connections.close()
+
+
+def run(play: Callable[[], Awaitable[None]]) -> list[str]:
+    """Run a play; return the reasons in the log."""
+    with structlog.testing.capture_logs() as lines:
+        asyncio.run(asyncio.wait_for(play(), 20))
+    return [line["why"] for line in lines]
+
+
+async def said_on(port: int, *pieces: bytes, tls: ssl.SSLContext | None = None) -> bytes:
+    """Return all that is answered until the connection is closed."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0.05)
+    said = b""
+    with contextlib.suppress(ConnectionResetError):
+        said = await reader.read()
+    writer.close()
+    return said
+
+
+@pytest.fixture
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "WHOLE_REQUEST_S", 0.3)
+    monkeypatch.setattr(connection, "READ_S", 0.3)
+
+
+WHOLE = b"POST / HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"
+
+
+@pytest.mark.usefixtures("_short")
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (),
+        (b"GET / HT",),
+        (b"GET / HTTP/1.1\r\n", b"A: b\r\n"),
+        (WHOLE[:-2],),
+        (WHOLE.replace(b"close", b"keep-alive"), b"GE"),
+    ],
+    ids=["silent", "half a line", "half a head", "half a body", "half of a second request"],
+)
+def test_a_request_that_is_not_whole_in_time_ends_its_connection(pieces: tuple[bytes, ...]) -> None:
+    async def play() -> None:
+        async with listening(Connections(structlog.get_logger())) as port:
+            said = await said_on(port, *pieces)
+            assert said.endswith(b"hello") if b"GE" in pieces else said == b""
+
+    assert run(play) == (["no whole request came within 0.3 s"] if pieces else [])
+
+
+@pytest.mark.usefixtures("_short")
+def test_an_answer_that_is_not_read_ends_its_connection() -> None:
+    async def play() -> None:
+        connections = Connections(structlog.get_logger())
+        async with listening(connections) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n")
+            await asyncio.sleep(0.1)
+            while connections.count:
+                await asyncio.sleep(0.02)
+            writer.close()
+            del reader
+
+    assert run(play) == []
+
+
+def test_tls_is_spoken_and_who_speaks_none_is_told_so_in_http(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair = authority.pair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+
+    async def play() -> None:
+        client = ssl.create_default_context(cafile=str(authority.trusted))
+        async with listening(Connections(structlog.get_logger(), lambda: context)) as port:
+            said = await said_on(port, WHOLE, tls=client)
+            assert said.endswith(b"hello")
+            assert b"x-scheme: https" in said
+            assert await said_on(port, b"GET / HTTP/1.1\r\nHost: h\r\n\r\n") == SAID_TO_PLAIN
+
+    (why,) = run(play)
+    assert "https://" in why
+
+
+@pytest.mark.usefixtures("_short")
+def test_a_handshake_that_is_begun_and_not_ended_ends_with_the_deadline(tmp_path: Path) -> None:
+    pair = Authority(tmp_path).pair()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.certificate, pair.key)
+
+    async def play() -> None:
+        connections = Connections(structlog.get_logger(), lambda: context)
+        async with listening(connections) as port:
+            assert await said_on(port, b"\x16\x03\x01\x02\x00\x01") == b""
+            assert connections.count == 0
+
+    assert run(play) == ["TLS was not spoken within 0.3 s"]
+
+
+def test_one_address_has_so_many_connections_and_the_rest_are_closed_at_once() -> None:
+    async def play() -> None:
+        connections = Connections(structlog.get_logger())
+        async with listening(connections) as port:
+            opened = [await asyncio.open_connection("127.0.0.1", port) for _ in range(OF_ADDRESS + 1)]
+            assert await opened[-1][0].read() == b""
+            assert connections.count == OF_ADDRESS
+            for _, writer in opened:
+                writer.close()
+            while connections.count:
+                await asyncio.sleep(0.01)
+
+    (why,) = run(play)
+    assert f"has {OF_ADDRESS} connections" in why
