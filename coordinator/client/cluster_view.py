@@ -94,9 +94,15 @@ class ClusterView:
         if gone:
             yield f"{_shards(gone)} a leader that could not be asked"
         short = [shard for shard in self.shards if shard.isr and len(shard.isr) < len(shard.replicas)]
-        least = [shard.shard for shard in short if len(shard.isr) <= self.min_insync_replicas]
+        least = [shard.shard for shard in short if len(shard.isr) == self.min_insync_replicas]
+        too_few = [shard.shard for shard in short if len(shard.isr) < self.min_insync_replicas]
         if short:
             yield f"{_shards([shard.shard for shard in short])} fewer replicas in sync than there are"
+        if too_few:
+            yield (
+                f"{_shards(too_few)} fewer replicas in sync than min_insync_replicas, which is "
+                f"{self.min_insync_replicas}: groups there wait until others have caught up"
+            )
         if least:
             yield f"{_shards(least)} no replica in sync to spare: if one more is lost, nothing is committed there"
 
