@@ -65,7 +65,7 @@ def of_a_controller(image: Image, told: Mapping[int, ShardEntry]) -> tuple[str, 
         if path.startswith(f"{SHARDS}/")
     ]
     troubles += [
-        f"shard {shard} in {bucket_path(number)} cannot be read, so it stays as it is: {why}; put its entry right"
+        f"shard {shard} in {bucket_path(number)} cannot be used, so it stays as it is: {why}; put its entry right"
         for number, bucket in sorted(image.buckets.items())
         for shard, why in sorted(bucket.value.why_unread.items())
     ]
