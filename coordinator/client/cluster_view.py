@@ -97,8 +97,9 @@ class ClusterView:
         if gone:
             yield f"{_shards(gone)} a leader that could not be asked"
         short = [shard for shard in self.shards if shard.isr and len(shard.isr) < len(shard.replicas)]
-        least = [shard.shard for shard in short if len(shard.isr) == self.min_insync_replicas]
-        too_few = [shard.shard for shard in short if len(shard.isr) < self.min_insync_replicas]
+        led = [shard for shard in short if shard.leader is not None]
+        least = [shard.shard for shard in led if len(shard.isr) == self.min_insync_replicas]
+        too_few = [shard.shard for shard in led if len(shard.isr) < self.min_insync_replicas]
         if short:
             yield f"{_shards([shard.shard for shard in short])} fewer replicas in sync than there are"
         if too_few:

@@ -221,7 +221,7 @@ def test_cluster_in_which_all_is_well_says_so() -> None:
 def test_cluster_says_what_is_wrong_in_words_what_costs_most_first() -> None:
     said = script(
         leaders={0: 1, 1: 2, 2: None, 3: 3},
-        isr={0: (1, 2), 1: (2,)},
+        isr={0: (1, 2), 1: (2,), 2: (1, 2)},
         status={1: "loading"},
         gone=frozenset({3}),
     )
@@ -235,7 +235,7 @@ def test_cluster_says_what_is_wrong_in_words_what_costs_most_first() -> None:
             "shard 2 has no leader: groups there are not served",
             "shard 1 has a leader that is loading: groups there wait",
             "shard 3 has a leader that could not be asked",
-            "shards 0, 1 have fewer replicas in sync than there are",
+            "shards 0, 1, 2 have fewer replicas in sync than there are",
             "shard 1 has fewer replicas in sync than min_insync_replicas, which is 2: groups there wait until others "
             "have caught up",
             "shard 0 has no replica in sync to spare: if one more is lost, nothing is committed there",
