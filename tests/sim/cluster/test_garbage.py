@@ -60,5 +60,5 @@ def test_a_registration_that_is_garbage_costs_nobody_else_anything(name: str, va
 
 
 def test_an_older_value_that_is_put_in_the_place_of_a_newer_one_is_followed_by_nobody() -> None:
-    outcome = run_cluster_seed(1, story_lines=40, kind=OldValueWorld)
+    outcome = run_cluster_seed(2, story_lines=40, kind=OldValueWorld)
     assert not outcome.broken, outcome.shown
