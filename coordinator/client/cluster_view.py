@@ -5,7 +5,8 @@ sentences, what costs most first. Nothing is asked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from coordinator.client.every_node import NodesFound
@@ -24,6 +25,7 @@ class NodeView:
     """One node; `why_not_asked` is empty if it answered. `leads`, `replicas` and `in_sync` count shards.
 
     `unheard_by` are the nodes that answered and are not in contact with it, though it has a session with ZooKeeper.
+    `unreached` is why a node that answered elsewhere cannot be asked at its `address`, where members are sent.
     """
 
     described: NodeDescription
@@ -34,6 +36,7 @@ class NodeView:
     replicas: int
     in_sync: int
     unheard_by: tuple[int, ...] = ()
+    unreached: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,16 @@ class ClusterView:
         if gone:
             yield f"{_shards(gone)} a leader that could not be asked"
         short = [shard for shard in self.shards if shard.isr and len(shard.isr) < len(shard.replicas)]
-        least = [shard.shard for shard in short if len(shard.isr) <= self.min_insync_replicas]
+        led = [shard for shard in short if shard.leader is not None]
+        least = [shard.shard for shard in led if len(shard.isr) == self.min_insync_replicas]
+        too_few = [shard.shard for shard in led if len(shard.isr) < self.min_insync_replicas]
         if short:
             yield f"{_shards([shard.shard for shard in short])} fewer replicas in sync than there are"
+        if too_few:
+            yield (
+                f"{_shards(too_few)} fewer replicas in sync than min_insync_replicas, which is "
+                f"{self.min_insync_replicas}: groups there wait until others have caught up"
+            )
         if least:
             yield f"{_shards(least)} no replica in sync to spare: if one more is lost, nothing is committed there"
 
@@ -115,6 +125,11 @@ class ClusterView:
                 pass  # nobody misses it: it has had everything moved away
             elif node.why_not_asked:
                 yield f"node {number}{where} could not be asked: it {node.why_not_asked}"
+            elif node.unreached:
+                yield (
+                    f"node {number} answers, but{where}, where members are sent, it {node.unreached}; look at its "
+                    "node.advertised"
+                )
             elif node.described.status == NodeStatus.DRAINING:
                 yield f"node {number}{where} is being drained"
             elif node.unheard_by:
@@ -128,8 +143,8 @@ class ClusterView:
         yield from self.stuck
 
 
-def view(found: NodesFound) -> ClusterView:
-    """Return what the nodes that answered say together."""
+def view(found: NodesFound, unreached: Mapping[int, str] = MappingProxyType({})) -> ClusterView:
+    """Return what the nodes that answered say together; `unreached` is of `find_unreached`."""
     told = _by_knowledge(found.descriptions.values())
     first = told[0]
     shards = tuple(_shard(shard, found.descriptions) for shard in _numbers(found.descriptions.values()))
@@ -137,7 +152,10 @@ def view(found: NodesFound) -> ClusterView:
     for description in told:
         for node in description.nodes:
             described.setdefault(node.node_id, node)
-    nodes = tuple(_node(described[number], found, shards, first.controller) for number in sorted(described))
+    nodes = tuple(
+        replace(_node(described[number], found, shards, first.controller), unreached=unreached.get(number, ""))
+        for number in sorted(described)
+    )
     return ClusterView(
         first.cluster_id,
         first.controller,

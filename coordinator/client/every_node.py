@@ -96,6 +96,25 @@ def find_nodes(coordinators: Sequence[Address], timeout_s: float) -> NodesFound:
     return NodesFound(descriptions, addresses, why_not)
 
 
+def find_unreached(found: NodesFound, coordinators: Sequence[Address], timeout_s: float) -> dict[int, str]:
+    """Return the nodes that answered elsewhere than where members are sent and cannot be asked there, each with why."""
+    told = {
+        number: address
+        for number, description in found.descriptions.items()
+        for address in _own_address(description)
+        if address != found.addresses[number] and address[0]
+    }
+    answers, failures = ask_each_node(list(told.values()), DescribeCluster(), timeout_s, security_of(coordinators))
+    unreached = {}
+    for number, address in told.items():
+        answer = answers.get(address)
+        if address in failures:
+            unreached[number] = failures[address]
+        elif isinstance(answer, DescribeClusterResponse) and answer.node_id != number:
+            unreached[number] = f"is not to be found, but node {answer.node_id}"
+    return unreached
+
+
 def list_groups(coordinators: Sequence[Address], timeout_s: float) -> GroupsListed | Response:
     """Return the groups of a coordinator: of one node if it serves every shard, else of all nodes together.
 

@@ -180,7 +180,12 @@ def test_garbage_in_zookeeper_is_named_and_harms_nothing(cluster: LocalCluster, 
     shard = next(iter(entry["shards"]))
     entry["shards"][shard]["isr"] = [77]
     client.set(buckets[0], json.dumps(entry).encode())
-    wait_until_status_says(cluster, f"shard {shard} in", "cannot be read", "put its entry right")
+    wait_until_status_says(cluster, f"shard {shard} in", "cannot be used", "put its entry right")
+    offset = commit(cluster)
+    entry = json.loads(right[buckets[0]])
+    entry["shards"][shard]["leader_epoch"] -= 1
+    client.set(buckets[0], json.dumps(entry).encode())
+    wait_until_status_says(cluster, f"shard {shard} in", "an older value was put in the place of a newer one")
     offset = commit(cluster)
     client.set(buckets[0], right[buckets[0]])
     wait_until(lambda: is_well(cluster), timeout_s=PATIENCE_S, what="all well again")

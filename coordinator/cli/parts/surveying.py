@@ -8,7 +8,7 @@ import typer
 from coordinator.cli.parts.asking import coordinators_of
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.client.cluster_view import ClusterView, view
-from coordinator.client.every_node import GroupsListed, find_nodes
+from coordinator.client.every_node import GroupsListed, find_nodes, find_unreached
 from coordinator.client.every_node import list_groups as ask_for_groups
 from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.text.addresses import format_address
@@ -20,6 +20,14 @@ def survey(coordinator: str, timeout_s: float) -> ClusterView:
     """Ask every node about the cluster; where none answers that is shown, and ends the program."""
     with tool_errors_as_text():
         return view(find_nodes(coordinators_of(coordinator), timeout_s))
+
+
+def survey_where_members_are_sent(coordinator: str, timeout_s: float) -> ClusterView:
+    """Do the same, and ask each node at the address that members are told too, if it was asked at another one."""
+    with tool_errors_as_text():
+        coordinators = coordinators_of(coordinator)
+        found = find_nodes(coordinators, timeout_s)
+        return view(found, find_unreached(found, coordinators, timeout_s))
 
 
 def note_silent_nodes(cluster: ClusterView) -> None:

@@ -7,7 +7,7 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
-from coordinator.cli.parts.surveying import note_silent_nodes, survey
+from coordinator.cli.parts.surveying import note_silent_nodes, survey, survey_where_members_are_sent
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.client.cluster_view import ClusterView, NodeView
 from coordinator.protocol.text.addresses import format_address
@@ -59,7 +59,7 @@ def describe_cluster(coordinator: Coordinator, output: Output = OutputFormat.TAB
 @clusters.command()
 def status(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeout: Timeout = 10.0) -> None:
     """Say whether every shard is served and in sync and every node answers; if not, what is wrong, with exit code 4."""
-    cluster = survey(coordinator, timeout)
+    cluster = survey_where_members_are_sent(coordinator, timeout)
     troubles = cluster.troubles()
     if output.is_document:
         write_document(output, {**_cluster_as_json(cluster), "is_well": not troubles, "troubles": troubles})

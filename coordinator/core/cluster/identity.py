@@ -64,7 +64,7 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
     ours = (CLUSTER, CONTROLLER_EPOCH, known_path(identity.node_id), live_path(identity.node_id))
     for path in ours:
         if path in image.unreadable:
-            return f"{path} in ZooKeeper cannot be read: {image.unreadable[path]}; put its value right, or remove it"
+            return f"{path} in ZooKeeper cannot be read: {image.unreadable[path]}; {_way_out(path, identity)}"
     if image.cluster is None:
         if not identity.cluster_id:
             return ""
@@ -84,7 +84,7 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
     if epoch < identity.controller_epoch:
         return (
             f"ZooKeeper has controller epoch {epoch}, and this node has obeyed {identity.controller_epoch}: "
-            "its data is from an earlier time, and it would give the same epochs again"
+            "its data is from an earlier time, and it would give the same epochs again; put its newest data back"
         )
     if older := gone_back(image, identity):
         return older
@@ -99,6 +99,18 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
             "epochs would be given again; put the data back, or give this node another id and an empty directory"
         )
     return ""
+
+
+def _way_out(path: str, identity: Identity) -> str:
+    """Say what to do about garbage at a path: it can be removed only where nothing is counted or named by it."""
+    if path == live_path(identity.node_id):
+        return "remove it"
+    right = "put its value right"
+    if path == CONTROLLER_EPOCH and identity.cluster_id:
+        return f"{right}, with an epoch that there has not been: {identity.controller_epoch} has been obeyed here"
+    if path == CLUSTER and not identity.cluster_id:
+        return f"{right}, or remove it if there has never been a cluster"
+    return right
 
 
 def gone_back(image: Image, identity: Identity, *, is_first_look: bool = True) -> str:

@@ -29,6 +29,7 @@ from coordinator.core.cluster.znodes import (
     decode,
     decode_bucket,
     number_in,
+    without_older,
 )
 from coordinator.core.cluster.zookeeper import ZkNode, ZkRead, ZkValues
 
@@ -49,6 +50,10 @@ class Image:
     live: Mapping[int, Versioned[LiveNode]] = field(default_factory=dict)
     buckets: Mapping[int, Versioned[Bucket]] = field(default_factory=dict)
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    leader_epochs: Mapping[int, Mapping[int, int]] = field(default_factory=dict, compare=False)
+    """By bucket and shard: the greatest leader epoch that has been there, also of what is gone or cannot be read."""
+    log_epochs: Mapping[int, int] = field(default_factory=dict, compare=False)
+    """By shard: the leader epoch of the last record in this node's log, so that there has been that one."""
 
     def bucket(self, shard: int) -> Versioned[Bucket] | None:
         """Return the bucket that a shard's entry belongs in; None if there is none, or none that can be read."""
@@ -99,6 +104,8 @@ def read_node(image: Image, path: str, found: ZkNode | None) -> Image:
         else:
             read = Versioned(value, found.version, found.owner, found.data)
     image = replace(image, unreadable=unreadable)
+    if folder == SHARDS and number is not None and read is not None:
+        return _with_bucket(image, number, read)
     match path:
         case "/cluster":
             return replace(image, cluster=read)
@@ -170,6 +177,25 @@ def _former(image: Image, path: str, folder: str, number: int | None) -> Version
         SHARDS: image.buckets,
     }
     return None if number is None else of.get(folder, {}).get(number)
+
+
+def _with_bucket(image: Image, number: int, read: Versioned[Bucket]) -> Image:
+    """Return the image with a bucket, of which an entry that somebody has put back from before is kept apart.
+
+    Leader epochs only grow, so a later value with a smaller one is no work of ours. An earlier value is: it is that of
+    a server which is behind.
+    """
+    former, been = image.buckets.get(number), image.leader_epochs.get(number)
+    if been is None:
+        been = {shard: image.log_epochs[shard] for shard in read.value.shards if shard in image.log_epochs}
+    if former is None or read.version > former.version:
+        read = replace(read, value=without_older(read.value, been))
+    there = {shard: max(entry.leader_epoch, been.get(shard, 0)) for shard, entry in read.value.shards.items()}
+    return replace(
+        image,
+        buckets={**image.buckets, number: read},
+        leader_epochs={**image.leader_epochs, number: {**been, **there}},
+    )
 
 
 def _with(of: Mapping[int, ValueT], number: int, value: ValueT | None) -> Mapping[int, ValueT]:

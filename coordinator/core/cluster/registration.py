@@ -116,7 +116,8 @@ Result: TypeAlias = tuple[Registration, tuple[RegistrationEffect, ...]]
 def begin(identity: Identity, session_timeout_ms: int) -> Registration:
     """Return the registration of a node that has just started."""
     nodes = (CLUSTER, CONTROLLER_EPOCH, known_path(identity.node_id), live_path(identity.node_id))
-    return Registration(identity, session_timeout_ms, Observer(Scope(nodes, (SHARDS,))))
+    image = Image(log_epochs={shard: log.leader_epoch for shard, log in identity.log_ends.items()})
+    return Registration(identity, session_timeout_ms, Observer(Scope(nodes, (SHARDS,)), image))
 
 
 def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> Result:

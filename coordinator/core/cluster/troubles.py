@@ -38,7 +38,8 @@ def of_candidates(image: Image) -> tuple[str, ...]:
     """Return what keeps everybody from becoming controller."""
     for path in (CLUSTER, CONTROLLER_EPOCH, CONTROLLER_ACTIVE):
         if path in image.unreadable:
-            return (f"{path} cannot be read, so nobody can become controller: {image.unreadable[path]}",)
+            way_out = "remove it" if path == CONTROLLER_ACTIVE else "put its value right"
+            return (f"{path} cannot be read, so nobody can become controller: {image.unreadable[path]}; {way_out}",)
     if image.cluster is None:
         return (f"ZooKeeper has no {CLUSTER} any more, so nobody can become controller: put its data back",)
     if image.epoch is None:
@@ -65,7 +66,7 @@ def of_a_controller(image: Image, told: Mapping[int, ShardEntry]) -> tuple[str, 
         if path.startswith(f"{SHARDS}/")
     ]
     troubles += [
-        f"shard {shard} in {bucket_path(number)} cannot be read, so it stays as it is: {why}; put its entry right"
+        f"shard {shard} in {bucket_path(number)} cannot be used, so it stays as it is: {why}; put its entry right"
         for number, bucket in sorted(image.buckets.items())
         for shard, why in sorted(bucket.value.why_unread.items())
     ]

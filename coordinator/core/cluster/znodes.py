@@ -276,6 +276,26 @@ def decode_bucket(path: str, data: bytes) -> Bucket | Unreadable:
     return Bucket(shards=dict(sorted(shards.items())), unread=unread, why_unread=why, unknown=stored)
 
 
+def without_older(bucket: Bucket, leader_epochs: Mapping[int, int]) -> Bucket:
+    """Return a bucket whose entries of smaller leader epochs than have been there are kept apart, as they are."""
+    older = {
+        str(shard): entry for shard, entry in bucket.shards.items() if entry.leader_epoch < leader_epochs.get(shard, 0)
+    }
+    if not older:
+        return bucket
+    why = {
+        name: f"its leader epoch is {entry.leader_epoch} and has been {leader_epochs[int(name)]}, so an older value "
+        "was put in the place of a newer one, and epochs would be given again"
+        for name, entry in older.items()
+    }
+    return msgspec.structs.replace(
+        bucket,
+        shards={shard: entry for shard, entry in bucket.shards.items() if str(shard) not in older},
+        unread={**bucket.unread, **{name: _plain(entry) for name, entry in older.items()}},
+        why_unread={**bucket.why_unread, **why},
+    )
+
+
 _json: Final = msgspec.json.Encoder(order="deterministic")
 _TROUBLES: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _MOST_WHY: Final = 300

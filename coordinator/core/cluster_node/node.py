@@ -46,7 +46,7 @@ from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS as
 from coordinator.core.cluster_node.answers.description import Known, describe
 from coordinator.core.cluster_node.answers.draining import HandOver, hand_over
 from coordinator.core.cluster_node.answers.neighbours import neighbours, peers_of
-from coordinator.core.cluster_node.answers.notices import isr_written, published
+from coordinator.core.cluster_node.answers.notices import isr_written, published, set_aside
 from coordinator.core.cluster_node.answers.operators import answer_operator
 from coordinator.core.cluster_node.answers.surveying import survey_cluster
 from coordinator.core.cluster_node.effects import Effect
@@ -428,6 +428,8 @@ class ClusterNode:
                     self._rooms.writes.forget(effect.shard)
                 case wanted.StepDown():
                     self._step_down(effect)
+                case wanted.DropReplica():
+                    self._out += [effect, *set_aside(effect)]
                 case NodeAnswered():
                     self._do(self._rooms.decide(effect, self._now_ms))
                 case wanted.HaltNode(why):

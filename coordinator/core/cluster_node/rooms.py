@@ -143,7 +143,12 @@ class Rooms:
         return done
 
     def decide(self, event: ControllerEvent, now_ms: int) -> list[RoomEffect]:
-        """Have the controller take in an event; every node has one, whether or not it holds the office."""
+        """Have the controller take in an event; every node has one, whether or not it holds the office.
+
+        One that takes the office knows from the registration which leader epochs there have been.
+        """
+        if not self.has_office:
+            self.controller = office.having_seen(self.controller, self.registration.observer.image.leader_epochs)
         self.controller, effects = office.step(self.controller, event, now_ms)
         return self._numbered(Room.CONTROLLER, effects)
 

@@ -22,10 +22,14 @@ class OpenReplica:
 
 @dataclass(frozen=True, slots=True)
 class DropReplica:
-    """Close the shard's log, and with `deletes` move it aside; nothing reports completion."""
+    """Close the shard's log, and with `deletes` move it aside; nothing reports completion.
+
+    `void` says why a log counts for nothing though a replica of the shard is to be here; empty where none is to be.
+    """
 
     shard: int
     deletes: bool
+    void: str = ""
 
 
 @dataclass(frozen=True, slots=True)

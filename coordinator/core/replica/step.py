@@ -170,7 +170,11 @@ def _begun_anew(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) 
     """Move a void log aside, where a person still finds it for a while, and follow with an empty one."""
     _leave(replica, effects)
     number = replica.log.number + 1
-    effects += [DropReplica(replica.shard, deletes=True), OpenReplica(replica.shard, number)]
+    void = (
+        f"it ends at {replica.log.end} in leader epoch {replica.log.last_epoch}, and in epoch {command.unclean_epoch} "
+        "a person had a replica lead that lacked records: what only this log has was given up then"
+    )
+    effects += [DropReplica(replica.shard, deletes=True, void=void), OpenReplica(replica.shard, number)]
     log, epoch = EMPTY_LOG.renumbered(number), command.leader_epoch
     return Replica(replica.shard, replica.node, replica.settings, log, epoch, role=Opening(command))
 

@@ -23,7 +23,7 @@ from tests.sim.cluster import mutants_office as office
 from tests.sim.cluster import mutants_standby as standby
 from tests.sim.cluster import mutants_unclean as unclean
 from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld
-from tests.sim.cluster.put_back import OldCopyWorld
+from tests.sim.cluster.put_back import OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.unclean import UncleanWorld
 from tests.sim.cluster.world import ClusterWorld
@@ -127,6 +127,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     ),
     "acts-before-it-has-looked": ClusterMutant(
         "a connection is enough to decide", office.acts_before_it_has_looked, OldCopyWorld
+    ),
+    "older-value-followed": ClusterMutant(
+        "a new controller knows no leader epochs", office.knows_no_leader_epochs, OldValueWorld
     ),
     "state-of-a-former-life": ClusterMutant("a drain is written in any life", office.state_of_a_former_life),
     "deleted-by-epoch": ClusterMutant("what is not named is moved aside", office.deleted_by_epoch),

@@ -87,3 +87,8 @@ def state_of_a_former_life() -> Patches:
     """A node that is to be drained, or filled again, says so whatever life it is in by then."""
     rightly = registration.change_state
     return [(registration, "change_state", lambda node_id, live, state: rightly(node_id, live, state)[:1])]
+
+
+def knows_no_leader_epochs() -> Patches:
+    """A node that takes the office takes what it reads of the shards for the newest there has been."""
+    return [(office, "having_seen", lambda controller, leader_epochs: controller)]

@@ -4,8 +4,13 @@ The copy is of any moment before; whatever faults can change in ZooKeeper may ha
 controller or others. The newest data is put back in the end, as the runbook says, and all goes on with that.
 """
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from coordinator.core.cluster.observer import READ_ALL_MS
 from coordinator.core.cluster.znodes import SHARDS
+from coordinator.core.cluster.zookeeper import ZkApplied, ZkSet
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
 from tests.sim.cluster.world import ClusterWorld
@@ -67,6 +72,82 @@ class OldCopyWorld(ClusterWorld):
         self.schedule.run_until(self.schedule.now_ms + 4 * SETTLED_MS + (READ_ALL_MS if self.has_lost_watches else 0))
 
 
+class OldValueWorld(ClusterWorld):
+    """Somebody puts back what was said of the shards before others led, and later the newest, while nodes die.
+
+    The old value is a later version, so nothing but its leader epochs tells. Nobody may follow it or change it, and
+    whoever takes office has not read the newest one.
+    """
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin()
+        schedule.run_until(SETTLED_MS)
+        old = self._said_of_shards()
+        for _ in range(2):
+            for process in dice.sample(self.processes, 2):
+                process.end(loses_power=False, why="is killed")
+                schedule.run_until(schedule.now_ms + dice.choice((500, 6_000)))
+                process.power_on()
+            self._heal()
+            schedule.run_until(schedule.now_ms + 2 * SETTLED_MS)
+        newest = self._said_of_shards()
+        older = {path: _older_in(old[path], data) for path, data in newest.items()}
+        self._put({path: _with(data, older[path]) for path, data in newest.items()})
+        for process in self.processes:
+            process.halts = []  # one that starts finds a log of a later epoch than it is commanded in
+        for _ in range(dice.choice((0, 1, 2))):
+            schedule.run_until(schedule.now_ms + dice.choice((10, 3_000, 9_000)))
+            office = next((each for each in self.processes if each.is_up and each.node.has_office), None)
+            process = office or dice.choice(self.processes)
+            process.end(loses_power=False, why="is killed")
+            schedule.after(dice.choice((100, 8_000)), process.power_on)
+        schedule.run_until(schedule.now_ms + dice.choice((10, 3_000, 9_000)))
+        for path, data in self._said_of_shards().items():
+            if _with(data, older[path]) != data:
+                raise ViolationError("OldValue", f"somebody has changed {older[path]} in {path}: {data!r}")
+        right = {
+            path: {shard: _entries(newest[path])[shard] | {"changed_by": "ann"} for shard in older[path]}
+            for path in older
+        }
+        self._put({path: _with(data, right[path]) for path, data in self._said_of_shards().items()})
+        for process in self.processes:
+            process.halts = None
+            process.power_on()
+        self._heal()
+        self._come_to_rest()
+
+    def _said_of_shards(self) -> dict[str, bytes]:
+        return {path: node.data for path, node in self.servers.tree.items() if path.startswith(f"{SHARDS}/")}
+
+    def _put(self, values: Mapping[str, bytes]) -> None:
+        owner = self.servers.begin_session(10**6, lambda: None)
+        self.servers.heard(owner)
+        sets = tuple(ZkSet(path, data, self.servers.tree[path].version) for path, data in values.items())
+        assert isinstance(self.servers.multi(self.servers.servers[0], owner, sets), ZkApplied)
+        self.servers.expire(owner)
+
+
 def _shards(tree: Tree) -> Tree:
     """Return what is said of shards."""
     return {path: node for path, node in tree.items() if path.startswith(SHARDS)}
+
+
+Entries = dict[str, dict[str, Any]]
+
+
+def _entries(bucket: bytes) -> Entries:
+    entries: Entries = json.loads(bucket)["shards"]
+    return entries
+
+
+def _older_in(old: bytes, newest: bytes) -> Entries:
+    """Return the entries of a bucket whose leader epoch has grown since, as they were."""
+    now = _entries(newest)
+    return {shard: was for shard, was in _entries(old).items() if was["leader_epoch"] < now[shard]["leader_epoch"]}
+
+
+def _with(bucket: bytes, entries: Entries) -> bytes:
+    """Return a bucket with other entries, as a node writes it."""
+    return json.dumps({"shards": _entries(bucket) | entries}, sort_keys=True, separators=(",", ":")).encode()

@@ -10,6 +10,8 @@ import pytest
 from coordinator.core.cluster.znodes import NODES_LIVE
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkCreate
 from tests.sim.cluster.mix import draw_cluster_mix
+from tests.sim.cluster.put_back import OldValueWorld
+from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
 SETTLED_MS = 3_000
@@ -55,3 +57,8 @@ class GarbageWorld(ClusterWorld):
 )
 def test_a_registration_that_is_garbage_costs_nobody_else_anything(name: str, value: Mapping[str, object]) -> None:
     GarbageWorld(name, value).run()
+
+
+def test_an_older_value_that_is_put_in_the_place_of_a_newer_one_is_followed_by_nobody() -> None:
+    outcome = run_cluster_seed(2, story_lines=40, kind=OldValueWorld)
+    assert not outcome.broken, outcome.shown

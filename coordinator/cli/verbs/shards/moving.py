@@ -270,7 +270,7 @@ def _reassign(
         coordinator,
         timeout,
         lambda now: [s.shard for s in now.shards if s.shard in plan and s.target != plan[s.shard]],
-        "the controller has not begun, and may have been replaced before it could; ask again for",
+        "not begun: somebody has asked for other replicas since, or the controller was replaced; ask again for",
     )
     if not wait:
         notes.print("The shards are being moved; `kcoord shard list` shows REPLICAS and IN-SYNC until that is done.")

@@ -40,7 +40,7 @@ def _say(shard: ShardView, node: int, copies: dict[int, ShardDescription]) -> No
             f"it knows that {copy.high_watermark} are committed."
         )
     silent = ", ".join(str(each) for each in shard.replicas if each not in copies) or "none"
-    in_sync = ", ".join(map(str, shard.isr)) or "unknown"
+    in_sync = ", ".join(map(str, shard.isr)) or "none that is known"
     known = max(copy.high_watermark or 0 for copy in copies.values())
     end = copies[node].log_end or 0
     notes.print(f"Shard {shard.shard}: replicas that do not answer: {silent}; in sync: {in_sync}.")

@@ -208,6 +208,15 @@ def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is
     )
 
 
+def having_seen(controller: Controller, leader_epochs: Mapping[int, Mapping[int, int]]) -> Controller:
+    """Return a controller without the office that knows which leader epochs, by bucket and shard, there have been."""
+    observer = controller.observer
+    if observer.image.leader_epochs is leader_epochs:
+        return controller
+    image = replace(observer.image, leader_epochs=leader_epochs)
+    return replace(controller, observer=replace(observer, image=image))
+
+
 def why_not(controller: Controller, wish: ShardWish, now_ms: int) -> str:
     """Say why this node does not do with a shard what a person wants; empty if it does."""
     office, cluster = controller.office, controller.observer.image.cluster

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from coordinator.core.cluster.znodes import ShardEntry
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.effects import Notice
+from coordinator.core.replica.effects import DropReplica
 from coordinator.core.replica.events import IsrWritten
 from coordinator.core.replica.replica import Leader, Replica
 
@@ -24,6 +25,18 @@ def published(shards: Mapping[int, ShardEntry]) -> list[Notice]:
 def isr_written(replication: Replication, ended: Iterable[IsrWritten]) -> list[Notice]:
     """Have replicas take in how the writes of their in-sync sets have ended, and say what that changed."""
     return [notice for written in ended if (notice := _isr_changed(replication, written)) is not None]
+
+
+def set_aside(dropped: DropReplica) -> list[Notice]:
+    """Say that the log of a shard is moved aside, if it is, and why; a warning where it has what others lack."""
+    if not dropped.deletes:
+        return []
+    why = dropped.void or "this node is to have no replica of it"
+    text = (
+        f"the log of shard {dropped.shard} is set aside, as aside-{dropped.shard:05d}-… in the data directory, and "
+        f"deleted after cluster.deleted_keep_ms: {why}"
+    )
+    return [Notice("log-set-aside", text, fields=(("shard", dropped.shard),), is_warning=bool(dropped.void))]
 
 
 def _isr_changed(replication: Replication, written: IsrWritten) -> Notice | None:

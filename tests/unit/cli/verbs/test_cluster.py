@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec.structs
 import pytest
 from typer.testing import CliRunner
 
@@ -22,6 +23,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import format_address
+from tests.helpers.loopback_coordinator import unused_address
 from tests.helpers.scripted_cluster import Script, bootstrap, scripted_cluster
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
@@ -219,7 +221,7 @@ def test_cluster_in_which_all_is_well_says_so() -> None:
 def test_cluster_says_what_is_wrong_in_words_what_costs_most_first() -> None:
     said = script(
         leaders={0: 1, 1: 2, 2: None, 3: 3},
-        isr={0: (1, 2), 1: (1, 2)},
+        isr={0: (1, 2), 1: (2,), 2: (1, 2)},
         status={1: "loading"},
         gone=frozenset({3}),
     )
@@ -233,11 +235,31 @@ def test_cluster_says_what_is_wrong_in_words_what_costs_most_first() -> None:
             "shard 2 has no leader: groups there are not served",
             "shard 1 has a leader that is loading: groups there wait",
             "shard 3 has a leader that could not be asked",
-            "shards 0, 1 have fewer replicas in sync than there are",
-            "shards 0, 1 have no replica in sync to spare: if one more is lost, nothing is committed there",
+            "shards 0, 1, 2 have fewer replicas in sync than there are",
+            "shard 1 has fewer replicas in sync than min_insync_replicas, which is 2: groups there wait until others "
+            "have caught up",
+            "shard 0 has no replica in sync to spare: if one more is lost, nothing is committed there",
             "node 3 is gone: it has no session with ZooKeeper",
             "node 2 does not hear ZooKeeper",
         ]
+
+
+def test_a_node_that_members_do_not_reach_where_they_are_sent_is_named_with_the_setting() -> None:
+    said = script()
+    nowhere = unused_address()
+    with scripted_cluster(said):
+        asked = bootstrap(said)
+        assert run(asked, "cluster", "status").exit_code == 0
+        told = [each for each in said.describe(1).nodes if each.node_id != 3]
+        told.append(msgspec.structs.replace(said.describe(1).nodes[2], host=nowhere[0], port=nowhere[1]))
+        for node in (1, 2, 3):
+            said.changes[node] = {"nodes": tuple(told)}
+        result = run(asked, "cluster", "status", "-o", "json")
+        assert json.loads(result.stdout)["troubles"] == [
+            f"node 3 answers, but at {format_address(nowhere)}, where members are sent, it cannot be reached: "
+            "Connection refused; look at its node.advertised"
+        ]
+        assert result.exit_code == ExitCode.REFUSED_BY_STATE
 
 
 def test_nodes_of_two_clusters_are_not_taken_for_one() -> None:

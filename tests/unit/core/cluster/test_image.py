@@ -1,5 +1,8 @@
 """The image is what was read last; what cannot be read is named and takes nothing else with it."""
 
+import msgspec.structs
+import pytest
+
 from coordinator.core.cluster.image import Image, read_all, read_children, read_node
 from coordinator.core.cluster.znodes import (
     Bucket,
@@ -117,3 +120,52 @@ def test_a_whole_read_is_taken_in_at_once() -> None:
     image = read_all(whole(), read, values)
     assert image.cluster is None
     assert list(image.live) == [2]
+
+
+def led_in(leader_epoch: int, *, of: int = 0) -> bytes:
+    """Return bucket 0 with one of its shards in another leader epoch."""
+    changed = msgspec.structs.replace(ENTRY, leader_epoch=leader_epoch)
+    return encode_bucket(Bucket(shards={**BUCKETS[0].shards, of: changed}))
+
+
+@pytest.mark.parametrize("between", [None, ZkNode(b"garbage", 7), "removed", "not listed"])
+def test_an_entry_from_before_is_kept_apart_however_it_was_put_in_the_place_of_a_newer_one(
+    between: ZkNode | str | None,
+) -> None:
+    image = read_node(whole(), "/shards/0", ZkNode(led_in(6), 6))
+    if isinstance(between, ZkNode):
+        image = read_node(image, "/shards/0", between)
+    elif between == "removed":
+        image = read_node(image, "/shards/0", None)
+    elif between == "not listed":
+        image = read_children(image, "/shards", ("1",))
+    version = 0 if isinstance(between, str) else 8
+    older = ZkNode(led_in(5), version)
+    image = read_node(image, "/shards/0", older)
+    assert image.shard(0) is None
+    assert image.shard(2) == ENTRY, "the other one of its bucket is as it was"
+    assert image.unreadable_shards() == {0}
+    bucket = image.buckets[0].value
+    assert bucket.why_unread["0"] == (
+        "its leader epoch is 5 and has been 6, so an older value was put in the place of a newer one, and epochs "
+        "would be given again"
+    )
+    assert encode_bucket(bucket) == older.data, "nobody changes it"
+    assert read_node(image, "/shards/0", older) is image
+    assert read_node(image, "/shards/0", ZkNode(led_in(5), version + 1)).shard(0) is None, "nor by another write"
+    assert read_node(image, "/shards/0", ZkNode(led_in(6), version + 1)).shard(0) is not None
+    assert read_node(image, "/shards/0", ZkNode(led_in(7), version + 1)).unreadable_shards() == frozenset()
+
+
+def test_a_server_that_is_behind_puts_nothing_in_the_place_of_what_is_newer() -> None:
+    image = read_node(whole(), "/shards/0", ZkNode(led_in(6), 6))
+    behind = read_node(image, "/shards/0", ZkNode(led_in(4), 5))
+    assert behind.shard(0) == ENTRY, "conditional writes refuse whoever goes by it"
+    assert read_node(behind, "/shards/0", ZkNode(led_in(5), 7)).shard(0) is None
+
+
+def test_an_entry_from_before_what_is_in_this_nodes_log_is_kept_apart_when_it_is_read_first() -> None:
+    image = read_node(Image(log_epochs={0: 5, 2: 4, 9: 1}), "/cluster", ZkNode(encode(CLUSTER), 0))
+    image = read_node(image, "/shards/0", ZkNode(encode_bucket(BUCKETS[0]), 5))
+    assert (image.shard(0), image.shard(2)) == (None, ENTRY)
+    assert read_node(image, "/shards/0", ZkNode(led_in(5), 6)).unreadable_shards() == {1, 3}

@@ -7,7 +7,7 @@ import pytest
 
 from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RememberSeen, Stuck
 from coordinator.core.cluster.events import Obeyed, RegistrationEvent, Remembered, StateWanted, Ticked
-from coordinator.core.cluster.identity import Identity, ZkSeen
+from coordinator.core.cluster.identity import Identity, ZkSeen, contradiction
 from coordinator.core.cluster.image import Image, read_node
 from coordinator.core.cluster.registration import (
     MARGIN_MS,
@@ -429,14 +429,23 @@ def test_a_node_that_lives_when_zookeeper_is_put_back_stops_where_epochs_would_b
         assert "earlier time" in refused.why
 
 
-def test_garbage_in_its_way_is_named() -> None:
-    world, _, _ = two_nodes()
-    _set(world, "/cluster", b"{}")
-    node = Newcomer(world, identity(3))
-    world.run()
-    (refused,) = node.said
-    assert isinstance(refused, MayNotJoin)
-    assert refused.why.startswith("/cluster in ZooKeeper cannot be read: Object missing required field")
+@pytest.mark.parametrize(
+    ("path", "who", "what_to_do"),
+    [
+        ("/cluster", identity(3), "put its value right, or remove it if there has never been a cluster"),
+        ("/cluster", identity(1, cluster="c"), "put its value right"),
+        (
+            "/controller/epoch",
+            replace(identity(1, cluster="c"), controller_epoch=7),
+            "put its value right, with an epoch that there has not been: 7 has been obeyed here",
+        ),
+        ("/nodes/known/2", identity(2, cluster="c"), "put its value right"),
+        ("/nodes/live/2", identity(2, cluster="c"), "remove it"),
+    ],
+)
+def test_garbage_in_its_way_is_named_with_what_to_do(path: str, who: Identity, what_to_do: str) -> None:
+    image = Image(unreadable={path: "JSON is malformed"})
+    assert contradiction(image, who) == f"{path} in ZooKeeper cannot be read: JSON is malformed; {what_to_do}"
 
 
 def _remove(world: World, path: str) -> None:

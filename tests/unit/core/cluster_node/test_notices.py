@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from coordinator.core.cluster.znodes import ShardEntry
-from coordinator.core.cluster_node.answers.notices import isr_written, published
+from coordinator.core.cluster_node.answers.notices import isr_written, published, set_aside
+from coordinator.core.replica.effects import DropReplica
 from coordinator.core.replica.events import IsrWritten, WriteOutcome
 from coordinator.core.replica.isr import Isr
 from coordinator.core.replica.replica import Absent, Leader, LeaderPhase
@@ -52,3 +53,22 @@ def test_an_election_is_said_by_its_kind() -> None:
     entries: dict[int, ShardEntry] = {0: entry(), 1: entry(leader=None), 2: entry(unclean_epoch=4)}
     kinds = [dict(notice.fields)["election"] for notice in published(entries)]
     assert kinds == ["elected", "without-leader", "unclean"]
+
+
+def test_a_log_that_has_what_others_lack_is_set_aside_with_a_warning_for_whoever_looks_for_it() -> None:
+    (notice,) = set_aside(DropReplica(7, deletes=True, void="it ends at 9 in leader epoch 1"))
+    assert (notice.kind, notice.is_warning, notice.fields) == ("log-set-aside", True, (("shard", 7),))
+    assert notice.why == (
+        "the log of shard 7 is set aside, as aside-00007-… in the data directory, and deleted after "
+        "cluster.deleted_keep_ms: it ends at 9 in leader epoch 1"
+    )
+
+
+def test_a_log_that_is_to_be_elsewhere_is_set_aside_and_that_is_said_without_a_warning() -> None:
+    (notice,) = set_aside(DropReplica(7, deletes=True))
+    assert not notice.is_warning
+    assert "this node is to have no replica of it" in notice.why
+
+
+def test_a_log_that_is_closed_and_stays_is_not_said_to_be_set_aside() -> None:
+    assert set_aside(DropReplica(7, deletes=False)) == []

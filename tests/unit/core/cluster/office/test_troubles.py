@@ -93,6 +93,7 @@ def test_a_live_node_of_no_session_is_named_and_counts_as_dead() -> None:
             "/controller/active is of no session and never ends by itself, so nobody can become controller: remove it",
         ),
         (b"garbage", "/controller/active cannot be read, so nobody can become controller: JSON is malformed"),
+        (b"{}", "/controller/active cannot be read, so nobody can become controller: Object missing required field"),
     ],
 )
 def test_garbage_in_the_way_of_every_candidate_is_named_by_each(data: bytes, why: str) -> None:
@@ -105,6 +106,7 @@ def test_garbage_in_the_way_of_every_candidate_is_named_by_each(data: bytes, why
         assert isinstance(said, Stuck)
         assert len(said.whys) == 1
         assert said.whys[0].startswith(why)
+        assert said.whys[0].endswith("remove it")
     world.servers.on_commit = check
     assert world.write(0, (ZkDelete("/controller/active", 0),))
     world.run(4_000)
