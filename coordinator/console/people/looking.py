@@ -44,7 +44,7 @@ class NobodyAnswersError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What one node says to a person: its groups that they may see, and whether they may describe the cluster.
+    """The answer of one node to a person: its groups that they may see, and whether they may describe the cluster.
 
     `sees_cluster` is None where that was not asked.
     """
