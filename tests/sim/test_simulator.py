@@ -96,7 +96,6 @@ LATE = {
     "question-makes-it-run": 10,
     "reconnect-tells-lost": 23,
     "refusal-leaves-half": 189,
-    "replay-skips-a-record": 1,
     "retention-by-wall-clock": 8,
     "room-counted-twice": 56,
     "room-never-freed": 56,
