@@ -10,14 +10,17 @@ from typing import Final
 
 POINTS: Final = 30
 """Ends of one partition that are remembered; a stretch without new records takes two."""
+_MOST_LOOKS: Final = 255
+"""Looks at the same end that are counted: more than anybody asks `last` for, and one byte each."""
 
 
 class SeenEnds:
     """The ends of one partition with the times at which they were seen, oldest first."""
 
-    __slots__ = ("_offsets", "_times")
+    __slots__ = ("_looks", "_offsets", "_times")
 
     def __init__(self) -> None:
+        self._looks = array("B")
         self._offsets = array("q")
         self._times = array("q")
 
@@ -27,22 +30,29 @@ class SeenEnds:
         An end that goes back is that of another topic of this name, or of a log that was cut: what was seen before it
         says nothing any more.
         """
-        offsets, times = self._offsets, self._times
+        looks, offsets, times = self._looks, self._offsets, self._times
         if times and at_ms <= times[-1]:
             return
         if offsets and offset < offsets[-1]:
-            del offsets[:], times[:]
+            del looks[:], offsets[:], times[:]
         if len(offsets) > 1 and offset == offsets[-1] == offsets[-2]:
             times[-1] = at_ms
+            looks[-1] = min(_MOST_LOOKS, looks[-1] + 1)
             return
+        looks.append(1)
         offsets.append(offset)
         times.append(at_ms)
         if len(offsets) > POINTS:
-            del offsets[0], times[0]
+            del looks[0], offsets[0], times[0]
 
     def last(self, most: int) -> list[int]:
-        """Return the newest ends, at most so many, oldest first."""
-        return self._offsets[-most:].tolist()
+        """Return what the last looks saw, at most so many, oldest first; an end that was seen again is there again."""
+        ends: list[int] = []
+        for offset, looks in zip(reversed(self._offsets), reversed(self._looks), strict=True):
+            ends += [offset] * min(looks, most - len(ends))
+            if len(ends) == most:
+                break
+        return ends[::-1]
 
     def lag_ms(self, committed: int, now_ms: int) -> int | None:
         """Return how long ago the end was at a committed offset; zero for one that is at the end.

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from coordinator.local.java.jars import ReportProgress
-from coordinator.local.node import LocalClusterNode
+from coordinator.local.node import LocalClusterNode, admin_setting
 from coordinator.local.process.running import Running
 from coordinator.local.zookeeper import LocalZooKeeper
 
@@ -14,8 +14,9 @@ from coordinator.local.zookeeper import LocalZooKeeper
 class LocalCluster(Running):
     """Nodes 1, 2, … of a cluster, each in a directory of its own under `data_dir`; a context manager.
 
-    Without a ZooKeeper one is started and stopped with them. `ports` are those for members, 0 any free one. `nodes` are
-    there to be stopped, killed, paused and started again one by one. Not thread safe.
+    Without a ZooKeeper one is started and stopped with them. `ports` are those for members, 0 any free one; with
+    `admin_port` the first node has its probes and metrics there, and the others theirs at the ports after it. `nodes`
+    are there to be stopped, killed, paused and started again one by one. Not thread safe.
     """
 
     def __init__(
@@ -25,6 +26,7 @@ class LocalCluster(Running):
         *,
         nodes: int = 3,
         ports: Sequence[int] = (),
+        admin_port: int | None = None,
         zookeeper: LocalZooKeeper | None = None,
         zookeeper_port: int = 0,
         settings: Mapping[str, object] | None = None,
@@ -34,6 +36,7 @@ class LocalCluster(Running):
         self._data_dir = data_dir
         self._count = nodes
         self._ports = (*ports, *(0 for _ in range(nodes - len(ports))))
+        self._admin_port = admin_port
         self._settings = dict(settings or {})
         self._own_zookeeper = zookeeper is None
         self.zookeeper = zookeeper or LocalZooKeeper(data_dir / "zookeeper", port=zookeeper_port, report=report)
@@ -78,5 +81,5 @@ class LocalCluster(Running):
             self.zookeeper.address,
             self._data_dir / f"node-{number}",
             port=self._ports[number - 1],
-            settings=self._settings,
+            settings=self._settings | admin_setting(self._admin_port, number - 1),
         )

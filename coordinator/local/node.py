@@ -16,6 +16,11 @@ from coordinator.local.process.service import LocalService
 _READY = re.compile(r"^kcoord: listening on \S+$", re.MULTILINE)
 
 
+def admin_setting(first_port: int | None, number: int = 0) -> dict[str, object]:
+    """Return the setting that has node `number`, from 0, show probes and metrics so far after a port; none without."""
+    return {} if first_port is None else {"admin.listen": f"{LOOPBACK}:{first_port + number}"}
+
+
 class LocalCoordinator(LocalService):
     """One node over one data directory; a context manager that starts and stops it.
 

@@ -300,10 +300,10 @@ def test_the_command_stops_cleanly_on_sigterm_and_prints_an_address_that_tools_t
 
 @pytest.mark.kafka
 def test_dev_up_prints_all_addresses_and_stops_all(tmp_path: Path) -> None:
-    port, kafka_port = free_ports(2)
+    port, kafka_port, admin_port = free_ports(3)
     command = [sys.executable, "-m", "coordinator", "dev", "up", "--data", str(tmp_path)]
     with subprocess.Popen(
-        [*command, "--port", str(port), "--kafka-port", str(kafka_port)],
+        [*command, "--port", str(port), "--kafka-port", str(kafka_port), "--admin-port", str(admin_port)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -311,6 +311,9 @@ def test_dev_up_prints_all_addresses_and_stops_all(tmp_path: Path) -> None:
         assert up.stdout is not None
         assert up.stdout.readline() == f"kafka 127.0.0.1:{kafka_port}\n"
         assert up.stdout.readline() == f"coordinator 127.0.0.1:{port}\n"
+        assert up.stdout.readline() == f"metrics http://127.0.0.1:{admin_port}/metrics\n"
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/metrics", timeout=10) as said:
+            assert b"kcoord_build_info" in said.read()
         with RawMember(f"127.0.0.1:{port}", "g") as tool:
             assert tool.ask(FindCoordinator("g")).error is ErrorCode.NONE
         name, url = up.stdout.readline().split()

@@ -85,6 +85,13 @@ def test_ports_and_probes_are_those_of_the_node(tmp_path: Path) -> None:
     assert CONTAINER["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
 
 
+def test_prometheus_asks_the_port_that_the_manual_gives_to_probes_and_metrics() -> None:
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "scrape.yaml").read_text())["scrape_configs"]
+    (target,) = [target for one in job["static_configs"] for target in one["targets"]]
+    assert f"--admin {target} " in (DEPLOY.parent / "docs" / "PRODUCTION.md").read_text()
+    assert target.rpartition(":")[2] == POD["metadata"]["annotations"]["prometheus.io/port"]
+
+
 def test_kubernetes_puts_no_setting_into_the_environment_by_itself() -> None:
     assert POD["spec"]["enableServiceLinks"] is False, "KCOORD_PORT of the service would be read as a setting"
 

@@ -82,10 +82,14 @@ def up(
         typer.Option(help="Coordinator nodes: 1 is standalone, 3 and more a cluster with a ZooKeeper.", min=1, max=9),
     ] = 1,
     console_port: Annotated[int, typer.Option(help="Port of the console; 0 takes a free one.", min=0, max=65535)] = 0,
+    admin_port: Annotated[
+        int | None,
+        typer.Option(help="Port of probes and /metrics; other nodes have those after it. Else none.", min=1, max=65000),
+    ] = None,
 ) -> None:
     """Run a real Kafka broker, a coordinator or a cluster, and a console, until Ctrl-C; print their addresses."""
     from coordinator.local.kafka.broker import LocalKafka
-    from coordinator.local.node import LocalCoordinator
+    from coordinator.local.node import LocalCoordinator, admin_setting
 
     if nodes == 2:
         raise typer.BadParameter("a cluster of 2 stops when one of them does: take 1, or 3", param_hint="--nodes")
@@ -94,11 +98,15 @@ def up(
         with jar_progress() as report:
             broker = stack.enter_context(LocalKafka(data_dir / "kafka", port=kafka_port, report=report))
             if nodes > 1:
-                _run_cluster(stack, broker, data_dir, nodes, (port, console_port), report)
-        node = stack.enter_context(LocalCoordinator(broker.bootstrap_servers, data_dir / "coordinator", port=port))
+                _run_cluster(stack, broker, data_dir, nodes, (port, console_port, admin_port), report)
+        node = stack.enter_context(
+            LocalCoordinator(
+                broker.bootstrap_servers, data_dir / "coordinator", port=port, settings=admin_setting(admin_port)
+            )
+        )
         _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops both.")
         sys.stdout.write(f"kafka {broker.bootstrap_servers}\ncoordinator {node.address}\n")
-        sys.stdout.flush()
+        _say_metrics(admin_port, 1)
         _run_console(stack, node.address, data_dir, console_port)
         raise _ended_by_itself(_first_to_end(broker, node))
 
@@ -108,19 +116,19 @@ def _run_cluster(
     broker: "LocalKafka",
     data_dir: Path,
     nodes: int,
-    first_ports: tuple[int, int],
+    first_ports: tuple[int, int, int | None],
     report: Callable[["JarProgress"], None],
 ) -> NoReturn:
     """Run a cluster for as long as Kafka and ZooKeeper run, and start a node again that has ended.
 
-    `first_ports` are those of the first node and of the console.
+    `first_ports` are those of the first node, of the console and of the first node's metrics.
     """
     from coordinator.local.cluster import LocalCluster
 
-    port, console_port = first_ports
+    port, console_port, admin_port = first_ports
     ports = range(port, port + nodes) if port else ()
     cluster = stack.enter_context(
-        LocalCluster(broker.bootstrap_servers, data_dir, nodes=nodes, ports=ports, report=report)
+        LocalCluster(broker.bootstrap_servers, data_dir, nodes=nodes, ports=ports, admin_port=admin_port, report=report)
     )
     first, addresses = cluster.nodes[0], cluster.addresses
     _notes.print(
@@ -134,7 +142,7 @@ def _run_cluster(
     )
     zookeeper = cluster.zookeeper.address
     sys.stdout.write(f"kafka {broker.bootstrap_servers}\nzookeeper {zookeeper}\ncoordinator {addresses}\n")
-    sys.stdout.flush()
+    _say_metrics(admin_port, nodes)
     _run_console(stack, addresses, data_dir, console_port)
     while True:
         ended = _first_to_end(broker, cluster.zookeeper, *cluster.nodes)
@@ -144,6 +152,16 @@ def _run_cluster(
         _notes.print(ended.log_tail(3), markup=False)
         ended.restart()
         _notes.print(f"{ended.name} serves again.")
+
+
+def _say_metrics(first_port: int | None, nodes: int) -> None:
+    """Print where each node has its metrics, if it has any, and flush what has been printed."""
+    from coordinator.local.node import admin_setting
+
+    for number in range(nodes if first_port else 0):
+        (address,) = admin_setting(first_port, number).values()
+        sys.stdout.write(f"metrics http://{address}/metrics\n")
+    sys.stdout.flush()
 
 
 def _run_console(stack: ExitStack, coordinators: str, data_dir: Path, port: int) -> None:

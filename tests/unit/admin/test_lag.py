@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coordinator.admin.lag import POINTS, SeenEnds
+from coordinator.admin.status import WINDOW, Commits, Status
 
 
 def seen(*points: tuple[int, int]) -> SeenEnds:
@@ -47,7 +48,7 @@ def test_lag_is_the_time_since_the_end_was_at_the_committed_offset(
 def test_the_oldest_ends_are_forgotten_and_a_flat_stretch_takes_two() -> None:
     ends = seen(*((number, number * 1000) for number in range(POINTS + 5)))
     assert ends.last(100) == list(range(5, POINTS + 5))
-    assert seen(*((7, at_ms) for at_ms in range(100))).last(100) == [7, 7]
+    assert seen(*((7, at_ms) for at_ms in range(100))).last(100) == [7] * 100
 
 
 HISTORIES = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 10_000)), min_size=2, max_size=60)
@@ -77,3 +78,23 @@ def test_lag_grows_with_time_while_nothing_is_committed(steps: list[tuple[int, i
     after = ends.lag_ms(offset - 1, at_ms + later_ms)
     assert before is not None
     assert after == before + later_ms
+
+
+def test_the_last_looks_are_counted_also_where_nothing_new_came() -> None:
+    ends = seen(*((end, look) for look, end in enumerate([10, 40, 40, 40, 40, 40, 40, 70, 70])))
+    assert ends.last(1) == [70]
+    assert ends.last(4) == [40, 40, 70, 70]
+    assert ends.last(8) == [40, 40, 40, 40, 40, 40, 70, 70]
+    assert ends.last(20) == [10, 40, 40, 40, 40, 40, 40, 70, 70]
+
+
+def test_a_group_that_stopped_before_a_burst_is_stopped_once_its_end_has_stood_for_the_window() -> None:
+    ends, commits = SeenEnds(), Commits()
+    for at_ms in (0, 1_000):
+        ends.see(4_000, at_ms)
+        commits.see(3_000 + at_ms, 1_000 - at_ms, at_ms)
+    statuses = []
+    for look in range(2, 2 + WINDOW):  # a burst comes, and nothing after it
+        ends.see(5_500, look * 1_000)
+        statuses.append(commits.status(1_500, ends.last(WINDOW), look * 1_000))
+    assert statuses == [Status.OK] * (WINDOW - 1) + [Status.STOP]
