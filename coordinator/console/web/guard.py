@@ -118,6 +118,7 @@ class Guard:
         if why is not None:
             return 403, why
         length = headers.get("content-length", "")
-        if not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY:
+        is_known = length.isdigit() and len(length) <= 12 and "transfer-encoding" not in headers
+        if not is_known or int(length) > LARGEST_BODY:
             return 413, f"a request has a length, of {LARGEST_BODY} bytes at most"
         return None
