@@ -1,6 +1,8 @@
 """The credential that comes with a request: a name and a password, or a token, as `Authorization` says them. Pure.
 
-The two schemes are HTTP's own (RFC 7617, RFC 6750). No secret is in a representation, an error or a key.
+The two schemes are HTTP's own (RFC 7617, RFC 6750). Name and password are those that SCRAM makes of them (RFC 4013), so
+that whoever spells theirs in many ways has one log-in, with its bounds. No secret is in a representation, an error or a
+key.
 """
 
 import base64
@@ -9,6 +11,9 @@ import hashlib
 import re
 from dataclasses import dataclass, field, replace
 from typing import Final
+
+from scramp import ScramException
+from scramp.utils import saslprep
 
 from coordinator.client.security import NO_SECRET, SCRAM_MECHANISMS, TOKEN_MECHANISM, ClientSecurity, Secret
 
@@ -81,4 +86,10 @@ def _basic(value: str) -> Credential:
         raise BadCredentialError("'Authorization: Basic' holds no name, or no password")
     if not name.isprintable():
         raise BadCredentialError("the name in 'Authorization: Basic' has characters that cannot be printed")
+    try:
+        name, password = saslprep(name), saslprep(password)
+    except ScramException:
+        raise BadCredentialError("'Authorization: Basic' holds characters that no user has (RFC 4013)") from None
+    if not (name and password):
+        raise BadCredentialError("'Authorization: Basic' holds no name, or no password")
     return Credential(name, password)

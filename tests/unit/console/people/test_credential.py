@@ -45,6 +45,8 @@ def test_names_passwords_and_tokens_are_read(said: str, found: Credential) -> No
         basic("alice:"),
         basic(":s3cret"),
         basic("a\nb:s3cret"),
+        basic("alice:s3cret\x00"),
+        basic("alice:\u00ad"),
         "Bearer",
         "Bearer a b",
         "Bearer a=b",
@@ -57,6 +59,11 @@ def test_what_says_nobodys_name_is_refused_without_a_word_of_it(said: str) -> No
     with pytest.raises(BadCredentialError) as caught:
         read_authorization(said)
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_name_and_a_password_are_one_log_in_however_they_are_spelt() -> None:
+    for other in ("alice:s3cret\u00ad", "\uff41lice:s3cret", "alice:s\ufe003cre\u1806t", "alice:\uff533cret"):
+        assert read_authorization(basic(other)) == ALICE, ascii(other)
 
 
 @given(st.text(st.characters(codec="latin-1")))
