@@ -147,6 +147,12 @@ def test_a_page_of_another_site_gets_nothing_by_the_log_in_that_a_browser_brings
         headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", **by("alice")}
         assert world.get("/api/v1/changes", **headers).status_code == 403
         assert world.get("/groups/a", **headers | {"Sec-Fetch-Mode": "navigate"}).status_code == 200
+    for origin in ("https://evil.example", "null", "http://[", "http://a]b", ""):  # some browsers say no more than this
+        told = {"Origin": origin, **by("alice")}
+        for path in ("/", "/api/v1/changes", "/api/v1/groups"):
+            assert world.get(path, **told).status_code == 403, origin
+        assert world.post(f"{ROOT}/groups/a/acts/pause", {}, **told).status_code == 403, origin
+    assert world.get("/api/v1/groups", **by("alice"), Origin="http://127.0.0.1:7480").status_code == 200
     told = {"Origin": "https://evil.example", **by("alice")}
     assert world.post(f"{ROOT}/groups/a/acts/pause", {}, **told).status_code == 403
     unmarked = world.client.post(f"{ROOT}/groups/a/acts/pause", json={}, headers=by("alice"))
