@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from coordinator.client.cluster_view import view
-from coordinator.client.connection import Connection, NodeError
+from coordinator.client.connection import Connection, NodeError, NodeTimeoutError
 from coordinator.client.every_node import find_nodes
 from coordinator.client.request import RequestError
 from coordinator.console.known.picture import Picture
@@ -38,6 +38,8 @@ _LONGEST_END_S: Final = 2.0
 ENDED_BY_A_BUG: Final = "this console met a bug, which it has printed, and asks nobody any more: start it again"
 _TRIES: Final = 2
 """A kept connection may be of a node that was started again: it is made anew once."""
+_MOST_LATE: Final = 2
+"""Groups in a row for which a node gives no answer in time; then it is asked for no other one in this round."""
 
 
 class Survey:
@@ -56,6 +58,8 @@ class Survey:
         self._thread = threading.Thread(target=self._run, name="kcoord-console-survey", daemon=True)
         self._connections: dict[Address, Connection] = {}
         self._addresses: Mapping[int, Address] = {}
+        self._late: dict[Address, int] = {}
+        """The groups in a row that each node left without an answer, in this round."""
         self._has_seen_all = False
 
     def start(self) -> None:
@@ -101,6 +105,7 @@ class Survey:
             self._close_others(())
             return {}
         self._addresses = found.addresses
+        self._late = {}
         self._close_others(found.addresses.values())
         listed: dict[str, tuple[GroupSummary, int]] = {}
         served: set[int] = set()
@@ -123,12 +128,18 @@ class Survey:
 
     def _describe(self, name: str, node: int) -> None:
         address = self._addresses.get(node)
-        if address is None:
+        if address is None or self._late.get(address, 0) >= _MOST_LATE:
             return
         began_s = time.monotonic()
-        with suppress(NodeError, LocalProtocolError):
+        try:
             offsets = self._ask(address, FetchOffsets(name))
             description = self._ask(address, DescribeGroup(name))
+        except NodeTimeoutError:
+            self._late[address] = self._late.get(address, 0) + 1
+        except (NodeError, LocalProtocolError):
+            pass
+        else:
+            self._late.pop(address, None)
             if isinstance(description, DescribeGroupResponse) and not description.error:
                 told = offsets.offsets if isinstance(offsets, FetchOffsetsResponse) else ()
                 self._picture.see_described(description, told, self._now_ms())
@@ -146,9 +157,9 @@ class Survey:
                     )
                 connection = self._connections[address]
                 return ask_for_all(lambda page: connection.ask(page, self._settings.timeout_s), request)  # noqa: B023
-            except NodeError:
+            except NodeError as error:
                 self._drop(address)
-                if not (is_kept and left):
+                if isinstance(error, NodeTimeoutError) or not (is_kept and left):
                     raise
         raise AssertionError("a request is answered or fails")
 

@@ -1,6 +1,7 @@
 """A console without a process: its picture filled by hand, its application asked as a browser asks it."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import httpx2
@@ -84,19 +85,21 @@ class ConsoleWorld:
         allow_changes: bool = False,
         front: Front = OPEN,
         url: str = "http://127.0.0.1:7480",
+        timeout_s: float = 5,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         asked = coordinators if isinstance(coordinators, Coordinators) else Coordinators(coordinators)
         settings = ConsoleSettings(
             asked,
             ("127.0.0.1", 7480),
             allow_changes=allow_changes,
-            timeout_s=5,
+            timeout_s=timeout_s,
             who="test",
             wants_log_in=front.people is not None,
         )
         self.picture = Picture()
         self.now_ms = NOW_MS
-        self.reader = Reader(settings, self.picture, lambda: self.now_ms)
+        self.reader = Reader(settings, self.picture, lambda: self.now_ms, now_s)
         self.changes = Changes(self.picture)
         self.client = TestClient(make_app(self.reader, self.changes, front), base_url=url)
 

@@ -25,9 +25,10 @@ NOT_OF_THE_CLUSTER: Final = "no coordinator answers the console"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """The groups that a node has listed, and when."""
+    """The groups that a node has listed, of which shards, and when."""
 
     groups: frozenset[str]
+    shards: frozenset[int]
     at_s: float
 
 
@@ -46,15 +47,16 @@ class Sight:
         return self.sees_cluster or now_s - self.cluster_at_s >= ASKED_AGAIN_S
 
 
-def sight_of(
-    heard: Mapping[Address, frozenset[str]], *, sees_cluster: bool | None, old: Sight | None, now_s: float
-) -> Sight:
+def sight_of(heard: Mapping[Address, Listed], *, sees_cluster: bool | None, old: Sight | None, now_s: float) -> Sight:
     """Return what a person may see by what nodes have listed just now, and those that are silent lately.
 
+    A silent node counts as long as some of its shards are listed by nobody else: a right may be taken meanwhile.
     `sees_cluster` is None where that was not asked.
     """
-    kept = {} if old is None else {at: one for at, one in old.by_node.items() if now_s - one.at_s < OUTAGE_S}
-    by_node = {**kept, **{at: Listed(groups, now_s) for at, groups in heard.items()}}
+    told = frozenset().union(*(one.shards for one in heard.values()))
+    before = {} if old is None else old.by_node
+    kept = {at: one for at, one in before.items() if now_s - one.at_s < OUTAGE_S and not one.shards <= told}
+    by_node = {**kept, **heard}
     groups = frozenset().union(*(one.groups for one in by_node.values()))
     if sees_cluster is None:
         return Sight(groups, False, by_node, 0.0 if old is None else old.cluster_at_s)

@@ -1,19 +1,27 @@
 """The credential that comes with a request: a name and a password, or a token, as `Authorization` says them. Pure.
 
-The two schemes are HTTP's own (RFC 7617, RFC 6750). No secret is in a representation, an error or a key.
+The two schemes are HTTP's own (RFC 7617, RFC 6750). Name and password are those that SCRAM makes of them (RFC 4013), so
+that whoever spells theirs in many ways has one log-in, with its bounds. No secret is in a representation, an error or a
+key.
 """
 
 import base64
 import binascii
 import hashlib
 import re
+import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Final
+
+from scramp import ScramException
+from scramp.utils import saslprep
 
 from coordinator.client.security import NO_SECRET, SCRAM_MECHANISMS, TOKEN_MECHANISM, ClientSecurity, Secret
 
 LONGEST: Final = 8 * 1024
 """The characters of the longest `Authorization` that is looked at."""
+_MOST_PREPARED: Final = 256
+"""The characters of a name or a password that are looked at one by one: each is looked up in a dozen tables."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
 
 
@@ -81,4 +89,21 @@ def _basic(value: str) -> Credential:
         raise BadCredentialError("'Authorization: Basic' holds no name, or no password")
     if not name.isprintable():
         raise BadCredentialError("the name in 'Authorization: Basic' has characters that cannot be printed")
+    name, password = _prepared(name), _prepared(password)
+    if not (name and password):
+        raise BadCredentialError("'Authorization: Basic' holds no name, or no password")
     return Credential(name, password)
+
+
+def _prepared(text: str) -> str:
+    """Return what SCRAM makes of a name or a password; of a long one in no more time than a request may take."""
+    if text.isascii() and text.isprintable():
+        return text
+    if max(len(text), len(unicodedata.normalize("NFKC", text[: _MOST_PREPARED + 1]))) > _MOST_PREPARED:
+        raise BadCredentialError(
+            f"'Authorization: Basic' holds more than {_MOST_PREPARED} characters, some of them not printable ASCII"
+        )
+    try:
+        return str(saslprep(text))
+    except ScramException:
+        raise BadCredentialError("'Authorization: Basic' holds characters that no user has (RFC 4013)") from None

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from coordinator.client.connection import Connection, NodeError, NodeRefusalError
 from coordinator.client.security import ClientSecurity
 from coordinator.console.known.picture import Picture
-from coordinator.console.known.sight import Sight, sight_of
+from coordinator.console.known.sight import Listed, Sight, sight_of
 from coordinator.console.people.credential import Credential
 from coordinator.console.settings import ConsoleSettings
 from coordinator.protocol.errors import LocalProtocolError
@@ -46,10 +46,11 @@ class NobodyAnswersError(Exception):
 class Listing:
     """The answer of one node to a person: its groups that they may see, and whether they may describe the cluster.
 
-    `sees_cluster` is None where that was not asked.
+    `shards` are those that the node has listed. `sees_cluster` is None where that was not asked.
     """
 
     groups: frozenset[str]
+    shards: frozenset[int]
     sees_cluster: bool | None = None
 
 
@@ -60,8 +61,9 @@ def ask_as(address: Address, security: ClientSecurity, timeout_s: float, asks_cl
         sees = None
         if asks_cluster:
             sees = isinstance(connection.ask(DescribeCluster(), timeout_s), DescribeClusterResponse)
-    groups = listed.groups if isinstance(listed, ListGroupsResponse) else ()
-    return Listing(frozenset(group.group_id for group in groups), sees)
+    if not isinstance(listed, ListGroupsResponse):
+        return Listing(frozenset(), frozenset(), sees)
+    return Listing(frozenset(group.group_id for group in listed.groups), frozenset(listed.shards), sees)
 
 
 class Looker:
@@ -82,7 +84,7 @@ class Looker:
         others = [address for address in addresses if address != first]
         answers = {first: heard, **self._ask_others(others, security)}
         return sight_of(
-            {address: said.groups for address, said in answers.items()},
+            {address: Listed(said.groups, said.shards, now_s) for address, said in answers.items()},
             sees_cluster=heard.sees_cluster,
             old=old,
             now_s=now_s,

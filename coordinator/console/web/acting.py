@@ -10,8 +10,6 @@ from coordinator.console.web.reading import (
     NotHeardError,
     Reader,
     RefusedError,
-    answer_of,
-    asked,
     in_turn,
 )
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Response
@@ -37,14 +35,7 @@ class Actor:
         acts.check(kind, group, act)
         described = None
         if acts.needs_description(kind, act):
-            described = answer_of(
-                reader.coordinators,
-                reader.settings.timeout_s,
-                (*reader.own_turns, self._turn),
-                group,
-                DescribeGroup(group),
-                DescribeGroupResponse,
-            )
+            described = reader.answer_of(self._turn, group, DescribeGroup(group), DescribeGroupResponse)
         requests = acts.requests_of(kind, group, act, described, reader.who)
         answers: list[Response] = []
         for request in requests:
@@ -60,4 +51,4 @@ class Actor:
     def _ask(self, reader: Reader, group: str, request: acts.Change) -> Response:
         turns, timeout_s = (*reader.own_turns, self._turn), reader.settings.timeout_s
         with in_turn(turns, timeout_s, "too much is being changed now; try again"):
-            return asked(reader.coordinators, timeout_s, group, request)
+            return reader.asked(group, request, timeout_s)

@@ -43,10 +43,8 @@ def make_app(reader: Reader, changes: Changes, front: Front = OPEN) -> Starlette
 
     def reader_of(request: Request) -> Reader:
         person = person_of(request.scope)
-        if person is not None:
-            return reader.seen_by(person)
-        assert front.people is None, "the door lets nobody pass whom it does not know"
-        return reader
+        assert person is not None or front.people is None, "the door lets nobody pass whom it does not know"
+        return reader.for_request(person)
 
     async def not_there(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500

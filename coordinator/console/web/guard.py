@@ -9,7 +9,6 @@ cookies.
 """
 
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
@@ -48,26 +47,29 @@ HEADERS: Final = {
 TLS_ALONE: Final = ("strict-transport-security", "max-age=86400")
 """Has a browser speak TLS to this host for a day; not of loopback, whose ports are of many programs."""
 _FROM_HERE: Final = ("same-origin", "none")
+_OTHER_SITE: Final = "this request comes from a page of another site"
 
 
 def why_not_read(headers: Headers) -> str | None:
     """Say why a request with these headers is not answered though it changes nothing, or return None."""
     is_led_here = headers.get("sec-fetch-mode") == "navigate"
-    if headers.get("sec-fetch-site", "same-origin") in _FROM_HERE or is_led_here:
-        return None
-    return "this request comes from a page of another site"
+    return None if is_led_here or not _is_of_other_site(headers) else _OTHER_SITE
 
 
 def why_not_change(headers: Headers) -> str | None:
     """Say why a request with these headers may not change anything, or return None."""
-    origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-        return "this request comes from a page of another site"
-    if headers.get("sec-fetch-site", "same-origin") not in _FROM_HERE:
-        return "this request comes from a page of another site"
+    if _is_of_other_site(headers):
+        return _OTHER_SITE
     if MARK not in headers:
         return f"a request that changes something has the header '{MARK}', with any value"
     return None
+
+
+def _is_of_other_site(headers: Headers) -> bool:
+    """Say whether a page of another site asks, by either of two headers: some browsers send but one."""
+    origin = headers.get("origin")
+    is_other = origin is not None and origin.partition("://")[2] != headers.get("host")
+    return is_other or headers.get("sec-fetch-site", "same-origin") not in _FROM_HERE
 
 
 class Guard:
@@ -118,6 +120,7 @@ class Guard:
         if why is not None:
             return 403, why
         length = headers.get("content-length", "")
-        if not length.isdigit() or len(length) > 12 or int(length) > LARGEST_BODY:
+        is_known = length.isdigit() and len(length) <= 12 and "transfer-encoding" not in headers
+        if not is_known or int(length) > LARGEST_BODY:
             return 413, f"a request has a length, of {LARGEST_BODY} bytes at most"
         return None

@@ -4,6 +4,7 @@ Nearly all are answered from the picture, so that however many people look, coor
 A group's timeline and what operators decided about it are asked for when somebody wants to see them, a few at once.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.client.request import RequestError, ask
-from coordinator.client.security import SECURITY_SETTINGS, Coordinators
+from coordinator.client.security import SECURITY_SETTINGS
 from coordinator.console.documents import (
     Control,
     Event,
@@ -35,7 +36,7 @@ from coordinator.console.known import describing, tables
 from coordinator.console.known.group_seen import GroupSeen
 from coordinator.console.known.picture import Heard, Picture
 from coordinator.console.known.selection import Chosen, Selection
-from coordinator.console.known.sight import SeenBy
+from coordinator.console.known.sight import NOT_OF_THE_CLUSTER, SeenBy
 from coordinator.console.people.door import Person
 from coordinator.console.settings import ConsoleSettings
 from coordinator.protocol.errors import ErrorCode
@@ -52,9 +53,13 @@ Query: TypeAlias = Iterable[tuple[str, str]]
 ASKED_AT_ONCE: Final = 4
 LONGEST_TURN_S: Final = 1.0
 """The longest wait for others who ask: a coordinator that hangs is not to hold up every page."""
+LONGEST_READ_S: Final = 8.0
+"""The longest that all questions of one request may take together: a page asks up to three."""
 LONGEST_WHO: Final = 200
 HIDDEN: Final = "[hidden]"
 _UNSET: Final = "not set"
+NOT_ANSWERED: Final = f"{NOT_OF_THE_CLUSTER} now: try again, and of a change look first whether it is done"
+"""The sentence in place of one that names nodes, for who may not describe the cluster."""
 NOT_DESCRIBED: Final = "this group has not been described yet; that is done within some seconds"
 
 _Expected = TypeVar("_Expected", bound=Response)
@@ -84,6 +89,7 @@ class Reader:
         settings: ConsoleSettings,
         picture: Picture,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
         self.picture: Picture | SeenBy = picture
@@ -95,15 +101,20 @@ class Reader:
         self.own_turns: tuple[threading.Semaphore, ...] = ()
         """The turns of who asks among their own questions, before those among everybody's."""
         self._asking = threading.Semaphore(ASKED_AT_ONCE)
+        self._now_s = now_s
+        self._until_s = math.inf
 
     @property
     def who(self) -> str:
         """The name under which something is changed."""
         return f"{self.person[:LONGEST_WHO]} by console" if self.person else self.settings.who
 
-    def seen_by(self, person: Person) -> "Reader":
-        """Return what answers one person: by what they may see, and asking coordinators as them."""
+    def for_request(self, person: Person | None) -> "Reader":
+        """Return what answers one request: in bounded time, and to a person by what they may see, asking as them."""
         seen = copy(self)
+        seen._until_s = self._now_s() + LONGEST_READ_S
+        if person is None:
+            return seen
         seen.picture = SeenBy(self._whole, lambda: person.known.sight)
         seen.coordinators = person.coordinators
         seen.person = person.known.who
@@ -274,7 +285,7 @@ class Reader:
         heard = self._heard()
         found = self.picture.group(name)
         if found is None:
-            raise NotKnownError(f"Consumer group '{name}' does not exist.")
+            raise NotKnownError(_no_group(name))
         self.picture.watch(name, self.now_ms())
         return found, heard.trouble
 
@@ -282,9 +293,48 @@ class Reader:
         trouble = self.picture.heard().trouble
         if trouble is not None:  # whoever asks now would wait for nothing, and keep others from asking
             raise NotHeardError(trouble)
-        return answer_of(
-            self.coordinators, self.settings.timeout_s, (*self.own_turns, self._asking), name, request, expected
-        )
+        if isinstance(self.picture, SeenBy) and self.picture.group(name) is None:
+            raise NotKnownError(_no_group(name))  # asking would tell no more, and each refusal is audited
+        return self.answer_of(self._asking, name, request, expected)
+
+    def answer_of(self, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]) -> _Expected:
+        """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
+        try:
+            with in_turn(
+                (*self.own_turns, turn),
+                LONGEST_TURN_S,
+                "too many questions are being asked of the coordinators now; try again",
+            ):
+                left_s = min(self.settings.timeout_s, self._until_s - self._now_s())
+                if left_s <= 0:
+                    raise NotHeardError(f"the coordinators took more than {LONGEST_READ_S:g} s to answer; try again")
+                answer = self.asked(name, request, left_s)
+        except RefusedError as error:
+            raise NotHeardError(str(error)) from error
+        if not isinstance(answer, expected):
+            raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
+        return answer
+
+    def asked(self, name: str, request: Request, timeout_s: float) -> Response:
+        """Ask a coordinator something of a group, or that it does something.
+
+        Raises NotKnownError, RefusedError, and NotHeardError with the reason.
+        """
+        try:
+            answer = ask(self.coordinators, request, timeout_s)
+        except RequestError as error:
+            sees_nodes = not isinstance(self.picture, SeenBy) or self.picture.sees_cluster
+            raise NotHeardError(str(error) if sees_nodes else NOT_ANSWERED) from error
+        refusal = refusal_of(answer)
+        if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
+            raise NotKnownError(_no_group(name))
+        if refusal is not None:
+            raise RefusedError(f"The coordinator refused: {show_refusal(refusal)}")
+        return answer
+
+
+def _no_group(name: str) -> str:
+    return f"Consumer group '{name}' does not exist."
 
 
 @contextmanager
@@ -296,39 +346,3 @@ def in_turn(turns: Iterable[threading.Semaphore], longest_s: float, why_not: str
                 raise NotHeardError(why_not)
             held.callback(turn.release)
         yield
-
-
-def answer_of(
-    coordinators: Coordinators,
-    timeout_s: float,
-    turns: Iterable[threading.Semaphore],
-    name: str,
-    request: Request,
-    expected: type[_Expected],
-) -> _Expected:
-    """Ask a coordinator about a group in turn; raises NotKnownError, and NotHeardError with the reason."""
-    try:
-        with in_turn(turns, LONGEST_TURN_S, "too many questions are being asked of the coordinators now; try again"):
-            answer = asked(coordinators, timeout_s, name, request)
-    except RefusedError as error:
-        raise NotHeardError(str(error)) from error
-    if not isinstance(answer, expected):
-        raise NotHeardError(f"the coordinator answered with {type(answer).__name__}; is it of another release?")
-    return answer
-
-
-def asked(coordinators: Coordinators, timeout_s: float, name: str, request: Request) -> Response:
-    """Ask a coordinator something of a group, or that it does something.
-
-    Raises NotKnownError, RefusedError, and NotHeardError with the reason.
-    """
-    try:
-        answer = ask(coordinators, request, timeout_s)
-    except RequestError as error:
-        raise NotHeardError(str(error)) from error
-    refusal = refusal_of(answer)
-    if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
-        raise NotKnownError(f"Consumer group '{name}' does not exist.")
-    if refusal is not None:
-        raise RefusedError(f"The coordinator refused: {show_refusal(refusal)}")
-    return answer

@@ -4,7 +4,10 @@ import threading
 
 import pytest
 
+from coordinator.client.connection import NodeTimeoutError
+from coordinator.client.every_node import NodesFound
 from coordinator.client.security import Coordinators
+from coordinator.console import survey as module
 from coordinator.console.known.picture import Picture
 from coordinator.console.settings import ConsoleSettings
 from coordinator.console.survey import ENDED_BY_A_BUG, Survey
@@ -18,6 +21,8 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
     ListGroups,
     ListGroupsResponse,
+    Request,
+    Response,
 )
 from coordinator.protocol.parts import NodeDescription, ShardDescription
 from tests.helpers.console_world import NOW_MS, commit, described, partition, summary
@@ -69,6 +74,45 @@ def test_a_group_that_is_refused_and_one_that_breaks_the_connection_keep_nobody_
         survey.stop_asking()
     rows = {group.row.group: group.row.lag for group in picture.heard().groups}
     assert rows == {"g": None, "h": 4}
+
+
+def test_a_node_that_hangs_is_asked_for_two_groups_and_then_for_the_nodes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    picture, asked = Picture(), []
+    listed = tuple(summary(f"g{number}") for number in range(9))
+    hangs: set[str] = set()
+
+    class Node:
+        """A connection to a node that answers for all groups but some, for which it takes too long."""
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def ask(self, request: Request, timeout_s: float) -> Response:
+            if isinstance(request, ListGroups):
+                return ListGroupsResponse(listed, shards=(0, 1))
+            assert isinstance(request, FetchOffsets | DescribeGroup)
+            asked.append(request.group_id)
+            if request.group_id in hangs:
+                raise NodeTimeoutError("did not answer within 10 s", "allow more time")
+            return FetchOffsetsResponse() if isinstance(request, FetchOffsets) else described(request.group_id)
+
+    address = ("10.0.0.1", 1)
+    monkeypatch.setattr(module, "Connection", Node)
+    monkeypatch.setattr(module, "find_nodes", lambda *_: NodesFound({1: CLUSTER}, {1: address}, {}))
+    survey = Survey(ConsoleSettings(Coordinators([address]), ("127.0.0.1", 0)), picture, lambda: NOW_MS)
+    hangs.add("g3")  # one that is too large to be told in time keeps nobody from the others
+    survey.look_once()
+    assert {group.row.group for group in picture.heard().groups if group.measured is None} == {"g3"}
+    for _ in range(2):
+        asked.clear()
+        hangs.update(f"g{number}" for number in range(9))
+        survey.look_once()
+        assert asked == ["g0", "g1"]
 
 
 def test_shards_that_nobody_lists_keep_their_groups_as_they_were() -> None:

@@ -1,7 +1,7 @@
 """What one person sees of the picture: what the coordinators list to them, and nothing by any other way."""
 
 from coordinator.console.known.picture import Picture
-from coordinator.console.known.sight import NOT_OF_THE_CLUSTER, OUTAGE_S, SeenBy, Sight, sight_of
+from coordinator.console.known.sight import NOT_OF_THE_CLUSTER, OUTAGE_S, Listed, SeenBy, Sight, sight_of
 from tests.helpers.console_world import NOW_MS, NOWHERE, described, fill, partition
 
 OTHER = ("127.0.0.1", 2)
@@ -53,10 +53,25 @@ def test_changes_name_only_what_a_person_may_see() -> None:
     assert seen(whole).change_since(change.version) is None
 
 
+def listed(groups: str, at_s: float, *shards: int) -> Listed:
+    return Listed(frozenset(groups), frozenset(shards), at_s)
+
+
 def test_what_a_silent_node_has_listed_counts_for_a_while() -> None:
-    first = sight_of({NOWHERE: frozenset("a"), OTHER: frozenset("b")}, sees_cluster=True, old=None, now_s=0.0)
+    both = {NOWHERE: listed("a", 0.0, 0), OTHER: listed("b", 0.0, 1)}
+    first = sight_of(both, sees_cluster=True, old=None, now_s=0.0)
     assert first.groups == {"a", "b"}
-    later = sight_of({NOWHERE: frozenset("c")}, sees_cluster=False, old=first, now_s=OUTAGE_S - 1)
+    late_s = OUTAGE_S - 1
+    later = sight_of({NOWHERE: listed("c", late_s, 0)}, sees_cluster=False, old=first, now_s=late_s)
     assert (later.groups, later.sees_cluster) == ({"b", "c"}, False)
-    last = sight_of({NOWHERE: frozenset("c")}, sees_cluster=False, old=later, now_s=OUTAGE_S)
+    last = sight_of({NOWHERE: listed("c", OUTAGE_S, 0)}, sees_cluster=False, old=later, now_s=OUTAGE_S)
     assert last.groups == {"c"}
+
+
+def test_what_a_silent_node_has_listed_counts_no_more_once_others_list_all_its_shards() -> None:
+    both = {NOWHERE: listed("a", 0.0, 0), OTHER: listed("bc", 0.0, 1, 2)}
+    first = sight_of(both, sees_cluster=True, old=None, now_s=0.0)
+    some = sight_of({NOWHERE: listed("ab", 1.0, 0, 1)}, sees_cluster=True, old=first, now_s=1.0)
+    assert some.groups == {"a", "b", "c"}
+    every = sight_of({NOWHERE: listed("ab", 2.0, 0, 1, 2)}, sees_cluster=True, old=some, now_s=2.0)
+    assert every.groups == {"a", "b"}  # the right to see "c" was taken meanwhile

@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scramp import ScramException
+from scramp.utils import saslprep
 
 from coordinator.client.security import ClientSecurity, Secret
+from coordinator.console.people import credential as module
 from coordinator.console.people.credential import LONGEST, BadCredentialError, Credential, read_authorization
 
 ALICE = Credential("alice", "s3cret")
@@ -45,6 +48,8 @@ def test_names_passwords_and_tokens_are_read(said: str, found: Credential) -> No
         basic("alice:"),
         basic(":s3cret"),
         basic("a\nb:s3cret"),
+        basic("alice:s3cret\x00"),
+        basic("alice:\u00ad"),
         "Bearer",
         "Bearer a b",
         "Bearer a=b",
@@ -57,6 +62,33 @@ def test_what_says_nobodys_name_is_refused_without_a_word_of_it(said: str) -> No
     with pytest.raises(BadCredentialError) as caught:
         read_authorization(said)
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_name_and_a_password_are_one_log_in_however_they_are_spelt() -> None:
+    for other in ("alice:s3cret\u00ad", "\uff41lice:s3cret", "alice:s\ufe003cre\u1806t", "alice:\uff533cret"):
+        assert read_authorization(basic(other)) == ALICE, ascii(other)
+
+
+@pytest.mark.parametrize("password", ["ü" * 257, "\u00ad" * 2_000 + "x", "\ufdfa" * 15])
+def test_what_would_take_long_to_prepare_is_refused_before_it_is(
+    password: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "saslprep", lambda _: pytest.fail("it is looked at character by character"))
+    with pytest.raises(BadCredentialError, match="256 characters"):
+        read_authorization(basic(f"alice:{password}"))
+    assert read_authorization(basic("alice:" + "x" * 5_000)).secret == "x" * 5_000
+
+
+@given(st.text(min_size=1, max_size=8))
+def test_a_password_is_what_scram_makes_of_it(password: str) -> None:
+    try:
+        prepared = saslprep(password)
+    except ScramException:
+        prepared = ""
+    try:
+        assert read_authorization(basic(f"alice:{password}")).secret == prepared
+    except BadCredentialError:
+        assert not prepared
 
 
 @given(st.text(st.characters(codec="latin-1")))

@@ -45,7 +45,7 @@ class DoorWorld(ConsoleWorld):
 
     def __init__(self) -> None:
         self.came: list[str] = []
-        self.people = People(look, structlog.get_logger())
+        self.people = People(look, structlog.get_logger(), lambda: 1_000.0)
         super().__init__(
             coordinators=Coordinators([("127.0.0.1", 1)], OWN),
             allow_changes=True,
@@ -101,8 +101,14 @@ def test_each_person_sees_what_the_coordinators_list_to_them(world: DoorWorld) -
         assert [row["topic"] for row in world.get("/api/v1/topics", **headers).json()["rows"]] == topics
         assert world.get("/api/v1/overview", **headers).json()["groups"] == len(groups)
     assert world.came
-    for path in ("groups/b", "groups/b/partitions", "groups/b/members", "groups/b/lag", "topics/hidden/groups"):
-        assert world.get(f"/api/v1/{path}", **by("alice")).status_code == 404, path
+    views = ("", "/partitions", "/members", "/lag", "/events", "/rebalances", "/controls")
+    for path in (*(f"groups/b{view}" for view in views), "topics/hidden/groups"):
+        hidden, missing = (
+            world.get(f"/api/v1/{one}", **by("alice"))
+            for one in (path, path.replace("/b", "/x").replace("hidden", "xidden"))
+        )
+        assert hidden.status_code == 404, path
+        assert hidden.text.replace("'b'", "'x'").replace("'hidden'", "'xidden'") == missing.text
     for path in ("/groups/b", "/groups/b/members", "/groups/b/timeline", "/groups/b/acts", "/topics/hidden"):
         said = world.get(path, **by("alice"))
         assert said.status_code == 404, path
@@ -141,6 +147,12 @@ def test_a_page_of_another_site_gets_nothing_by_the_log_in_that_a_browser_brings
         headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors", **by("alice")}
         assert world.get("/api/v1/changes", **headers).status_code == 403
         assert world.get("/groups/a", **headers | {"Sec-Fetch-Mode": "navigate"}).status_code == 200
+    for origin in ("https://evil.example", "null", "http://[", "http://a]b", ""):  # some browsers say no more than this
+        told = {"Origin": origin, **by("alice")}
+        for path in ("/", "/api/v1/changes", "/api/v1/groups"):
+            assert world.get(path, **told).status_code == 403, origin
+        assert world.post(f"{ROOT}/groups/a/acts/pause", {}, **told).status_code == 403, origin
+    assert world.get("/api/v1/groups", **by("alice"), Origin="http://127.0.0.1:7480").status_code == 200
     told = {"Origin": "https://evil.example", **by("alice")}
     assert world.post(f"{ROOT}/groups/a/acts/pause", {}, **told).status_code == 403
     unmarked = world.client.post(f"{ROOT}/groups/a/acts/pause", json={}, headers=by("alice"))
@@ -157,7 +169,20 @@ def test_one_person_leaves_turns_to_others_who_ask_the_coordinators(world: DoorW
     assert "cannot be reached" in world.get("/api/v1/groups/a/events", **by("ops")).text
     assert ASKED_AT_ONCE < ASKED_OF_ALL
     known.turn.release()
-    assert "cannot be reached" in world.get("/api/v1/groups/a/events", **by("alice")).text
+    assert "no coordinator answers" in world.get("/api/v1/groups/a/events", **by("alice")).text
+
+
+def test_who_may_not_describe_the_cluster_is_told_of_no_node_when_none_answers(world: DoorWorld) -> None:
+    def said(name: str) -> str:
+        act = {"to": "earliest"}
+        acts = ("groups/a/acts/pause", f"{ROOT}/groups/a/acts/pause", f"{ROOT}/groups/a/acts/reset-offsets")
+        answers = [world.get(path, **by(name)) for path in (f"{ROOT}/groups/a/events", "/groups/a/timeline")]
+        answers += [world.post(path, act if "reset" in path else {}, **by(name)) for path in acts]
+        assert [one.status_code for one in answers] == [503] * len(answers)
+        return "".join(one.text for one in answers)
+
+    assert "127.0.0.1:1" in said("ops")
+    assert "127.0.0.1" not in said("alice")
 
 
 def test_who_leaves_in_the_middle_of_a_request_is_no_failure_of_the_console(world: DoorWorld) -> None:

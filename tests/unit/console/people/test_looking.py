@@ -1,5 +1,7 @@
 """The nodes that are asked as a person, in which order, and what comes of one that is silent. Nodes are a fake."""
 
+from dataclasses import replace
+
 import pytest
 
 from coordinator.client.cluster_view import view
@@ -35,7 +37,12 @@ class Nodes:
         said = self.says[address]
         if isinstance(said, NodeError):
             raise said
-        return said if asks_cluster else Listing(said.groups)
+        return said if asks_cluster else replace(said, sees_cluster=None)
+
+
+def listing(name: str, *, sees_cluster: bool) -> Listing:
+    """Return what the node says that serves the shard of a group alone."""
+    return Listing(frozenset(name), frozenset([ord(name)]), sees_cluster)
 
 
 AWAY = NodeError("cannot be reached: Connection refused", "look")
@@ -57,9 +64,9 @@ def looker(nodes: Nodes, *heard: Address) -> Looker:
 def test_all_nodes_that_the_survey_knows_are_asked_and_list_together() -> None:
     nodes = Nodes()
     nodes.says = {
-        ONE: Listing(frozenset("a"), sees_cluster=True),
-        TWO: Listing(frozenset("b"), sees_cluster=True),
-        THREE: Listing(frozenset("c"), sees_cluster=True),
+        ONE: listing("a", sees_cluster=True),
+        TWO: listing("b", sees_cluster=True),
+        THREE: listing("c", sees_cluster=True),
     }
     sight = looker(nodes, ONE, TWO, THREE).look(ALICE, None, 0.0)
     assert (sight.groups, sight.sees_cluster) == (frozenset("abc"), True)
@@ -68,17 +75,17 @@ def test_all_nodes_that_the_survey_knows_are_asked_and_list_together() -> None:
 
 def test_who_may_not_describe_the_cluster_is_seldom_asked_for_it_since_each_time_is_a_line_of_the_audit_log() -> None:
     nodes = Nodes()
-    nodes.says = {ONE: Listing(frozenset("a"), sees_cluster=False), TWO: Listing(frozenset("b"), sees_cluster=False)}
+    nodes.says = {ONE: listing("a", sees_cluster=False), TWO: listing("b", sees_cluster=False)}
     at = looker(nodes, ONE, TWO)
     sight = at.look(ALICE, None, 0.0)
     for now_s in (10.0, 20.0, ASKED_AGAIN_S - 1):
         sight = at.look(ALICE, sight, now_s)
         assert not sight.sees_cluster
     assert nodes.asked_for_cluster == [ONE]
-    nodes.says[ONE] = Listing(frozenset("a"), sees_cluster=True)
+    nodes.says[ONE] = listing("a", sees_cluster=True)
     sight = at.look(ALICE, sight, ASKED_AGAIN_S)
     assert sight.sees_cluster
-    nodes.says[ONE] = Listing(frozenset("a"), sees_cluster=False)  # a right that is taken is noticed at once
+    nodes.says[ONE] = listing("a", sees_cluster=False)  # a right that is taken is noticed at once
     assert not at.look(ALICE, sight, ASKED_AGAIN_S + 10).sees_cluster
 
 
@@ -94,7 +101,7 @@ def test_one_node_decides_about_the_log_in_so_that_a_wrong_password_is_one_failu
 
 def test_while_nothing_was_heard_the_addresses_that_were_given_are_asked_in_turn() -> None:
     nodes = Nodes()
-    nodes.says = {ONE: AWAY, TWO: Listing(frozenset("b"), sees_cluster=False)}
+    nodes.says = {ONE: AWAY, TWO: listing("b", sees_cluster=False)}
     assert looker(nodes).look(ALICE, None, 0.0).groups == frozenset("b")
     nodes.says[TWO] = AWAY
     with pytest.raises(NobodyAnswersError, match=r"10\.0\.0\.1:1 .*; .*10\.0\.0\.2:1 cannot be reached"):
@@ -104,7 +111,7 @@ def test_while_nothing_was_heard_the_addresses_that_were_given_are_asked_in_turn
 @pytest.mark.parametrize("failure", [AWAY, REFUSED])
 def test_what_another_node_has_listed_counts_for_a_while_when_it_does_not_answer(failure: NodeError) -> None:
     nodes = Nodes()
-    nodes.says = {ONE: Listing(frozenset("a"), sees_cluster=True), TWO: Listing(frozenset("b"), sees_cluster=True)}
+    nodes.says = {ONE: listing("a", sees_cluster=True), TWO: listing("b", sees_cluster=True)}
     at = looker(nodes, ONE, TWO)
     first = at.look(ALICE, None, 0.0)
     nodes.says[TWO] = failure

@@ -172,6 +172,10 @@ def test_other_methods_and_large_bodies_are_refused(world: ConsoleWorld) -> None
     assert world.client.request("OPTIONS", "/api/v1/groups/g").status_code == 405
     large = world.client.post("/api/v1/groups/g/acts/pause", content=b"x" * 1_048_577, headers={MARK: "x"})
     assert large.status_code == 413
+    # A server reads on as long as chunks come, whatever length was said beside them.
+    both = {MARK: "x", "Content-Length": "2", "Transfer-Encoding": "chunked"}
+    chunked = world.client.post("/api/v1/groups/g/acts/pause", content=b"x" * 1_048_577, headers=both)
+    assert chunked.status_code == 413
 
 
 def test_settings_show_whether_there_is_a_secret_and_never_which() -> None:

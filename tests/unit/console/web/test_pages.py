@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from coordinator.client.request import RequestTimeoutError
 from coordinator.console.known.assignment_map import MOST_CELLS, assignment_map
 from coordinator.console.known.group_seen import Trail, measure
-from coordinator.console.web import templates
+from coordinator.console.web import reading, templates
 from coordinator.console.web.assets import ASSETS, files_of_others
-from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
+from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, GroupEvent
 from tests.helpers.console_world import NOW_MS, ConsoleWorld, described, fill, member, partition
@@ -167,6 +168,33 @@ def test_no_file_but_those_of_the_console_is_served(world: ConsoleWorld, path: s
     assert said.status_code == 404
     assert "def " not in said.text
     assert "root:" not in said.text
+
+
+@pytest.mark.parametrize("path", ["/groups/g", "/groups/g/timeline", "/api/v1/groups/g/events?per_page=1"])
+@pytest.mark.parametrize("hangs", [True, False])
+def test_a_coordinator_that_takes_long_keeps_nobody_waiting_for_ten_seconds(
+    path: str, hangs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 0.0
+
+    def ask(_: object, request: Request, timeout_s: float) -> Response:
+        nonlocal now_s
+        now_s += timeout_s if hangs else min(timeout_s, 3.9)
+        if hangs:
+            raise RequestTimeoutError("did not answer in time", "", None)
+        if isinstance(request, DescribeControls):
+            return DescribeControlsResponse()
+        event = GroupEvent(1, NOW_MS, "rebalance", "", "it began", 1)
+        return ListGroupEventsResponse(events=(event,), first_sequence=1, last_sequence=1)
+
+    monkeypatch.setattr(reading, "ask", ask)
+    world = ConsoleWorld(timeout_s=10, now_s=lambda: now_s)
+    fill(world.picture, described("g", partition(0, 1, 2)))
+    for _ in range(2):  # each request has its own time
+        now_s, began_s = now_s + 60, now_s + 60
+        status = world.get(path).status_code
+        assert status == 200 or (status, path != "/groups/g") == (503, True)
+        assert 0 < now_s - began_s < 9
 
 
 def test_files_of_others_are_those_that_the_list_says_with_their_licences() -> None:
