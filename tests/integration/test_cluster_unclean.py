@@ -109,6 +109,7 @@ def test_a_shard_goes_on_from_the_log_that_is_left_when_a_person_says_so(
         stack.enter_context(left)
         operator = Operator(left.address)
         wait_until(lambda: "shard 0 has no leader" in operator.status(), timeout_s=PATIENCE_S, what="nobody leads")
+        wait_until(lambda: entry_of(zookeeper, path, 0)["leader"] is None, timeout_s=PATIENCE_S, what="it is written")
         before = entry_of(zookeeper, path, 0)
         assert (before["leader"], set(before["isr"])) == (None, kept)
 
