@@ -104,7 +104,7 @@ def up(
                 broker.bootstrap_servers, data_dir / "coordinator", port=port, settings=admin_setting(admin_port)
             )
         )
-        _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops both.")
+        _notes.print(f"Kafka and the coordinator are ready, data in {data_dir}; Ctrl-C stops all.")
         sys.stdout.write(f"kafka {broker.bootstrap_servers}\ncoordinator {node.address}\n")
         _say_metrics(admin_port, 1)
         _run_console(stack, node.address, data_dir, console_port)

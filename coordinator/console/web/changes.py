@@ -19,6 +19,7 @@ from coordinator.protocol.text.escaping import json_document
 STREAMS: Final = 64
 """Streams that are open at once; more are refused, and their pages ask by themselves."""
 LOOK_S: Final = 1.0
+_MEDIA_TYPE: Final = "text/event-stream"
 _SIGN_OF_LIFE: Final = 15
 """Looks without a change after which a line is sent, so that a stream that is cut is noticed."""
 
@@ -37,9 +38,12 @@ class Changes:
 
     async def endpoint(self, request: Request) -> Response:
         """Answer with a stream; `Last-Event-ID` says up to which version the client has heard."""
+        if request.method == "HEAD":
+            return Response(media_type=_MEDIA_TYPE)  # a stream without a body would go on until its client leaves
         last = request.headers.get("last-event-id", "")
         since = int(last) if last.isascii() and last.isdigit() and len(last) < 16 else None
-        return _Counted(self, person_of(request.scope), self._messages(since, person_of(request.scope)))
+        person = person_of(request.scope)
+        return _Counted(self, person, self._messages(since, person))
 
     async def _messages(self, since: int | None, person: Person | None) -> AsyncIterator[str]:
         now = self._picture.heard().version
@@ -70,7 +74,7 @@ class _Counted(StreamingResponse):
     """A stream that is counted from before its first byte until it ends, however it ends."""
 
     def __init__(self, changes: Changes, person: Person | None, messages: AsyncIterator[str]) -> None:
-        super().__init__(messages, media_type="text/event-stream")
+        super().__init__(messages, media_type=_MEDIA_TYPE)
         self._changes = changes
         self._known = None if person is None else person.known
 

@@ -53,7 +53,7 @@ class Turns(Generic[TalkerT]):
     @property
     def is_over(self) -> bool:
         """True when this turn has no more time for those who are no members."""
-        return self.is_behind or self._spent_ns >= self._share_ns
+        return bool(self._waiting) or self._spent_ns >= self._share_ns
 
     @property
     def is_behind(self) -> bool:

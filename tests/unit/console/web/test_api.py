@@ -206,6 +206,12 @@ def test_a_stream_says_what_changed_since_the_version_that_was_heard(world: Cons
     assert json.loads(data.removeprefix("data: "))["groups"] == ["a & b", "g"]
 
 
+def test_the_head_of_a_stream_ends_and_takes_no_place_of_a_stream(world: ConsoleWorld) -> None:
+    said = world.client.head("/api/v1/changes")
+    assert (said.status_code, said.headers["content-type"].split(";")[0]) == (200, "text/event-stream")
+    assert world.changes.open == 0
+
+
 def timeline_of(count: int, first_sequence: int) -> Callable[[Request], Response]:
     """Answer as a node does that has so many entries; it says which is the first, or 0 as one from before does."""
     entries = [
