@@ -104,6 +104,15 @@ def test_a_page_is_in_good_order_wide_and_narrow_light_and_dark(
     assert not [said for said in troubles if "404" not in said or path != "/groups/nope"]
 
 
+def test_a_curve_that_follows_a_narrower_window_later_does_not_widen_its_page(page: Page) -> None:
+    page.goto("/groups/team-flights")
+    page.locator("#curve canvas").wait_for()
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    width = "document.documentElement.scrollWidth"
+    page.evaluate("document.querySelector('#curve > *').style.width = '1400px'")
+    assert page.evaluate(width) <= NARROW["width"]
+
+
 def test_a_page_follows_what_changes_and_does_not_run_what_names_say(
     page: Page, stage: Stage, troubles: list[str]
 ) -> None:

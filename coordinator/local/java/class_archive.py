@@ -25,13 +25,17 @@ class ClassArchive:
 
     def start_options(self, java: Java) -> list[str]:
         """Return the JVM options that use the archive, or else those that write one at a clean end."""
-        archive = cache_directory() / "classes" / f"{self._jar_set.directory_name}-java-{java.version}.jsa"
-        if archive.exists():
-            self._wanted = None
-            return [_QUIET, f"-XX:SharedArchiveFile={archive}"]
-        self._wanted = archive
+        used = self.use_options(java)
+        self._wanted = None if used else self._place(java)
+        if used:
+            return used
         self._scratch.unlink(missing_ok=True)
         return [_QUIET, f"-XX:ArchiveClassesAtExit={self._scratch}"]
+
+    def use_options(self, java: Java) -> list[str]:
+        """Return the JVM options that use the archive, none where there is none yet: for a tool of the same jars."""
+        archive = self._place(java)
+        return [_QUIET, f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
 
     def keep(self) -> None:
         """Move what the run has written into the cache; nothing happens if it was killed before."""
@@ -45,3 +49,6 @@ class ClassArchive:
         except OSError as error:
             raise LocalServiceError(f"{self._wanted} cannot be written: {error}.") from error
         self._wanted = None
+
+    def _place(self, java: Java) -> Path:
+        return cache_directory() / "classes" / f"{self._jar_set.directory_name}-java-{java.version}.jsa"

@@ -140,7 +140,7 @@ class LocalKafka(LocalService):
             scratch = Path(scratch_name)
             self._write_properties(scratch / "format.properties", scratch / "storage")
             command = [
-                *self._java_command(java, jars, ["-Xmx128m", *QUICK_START]),
+                *self._java_command(java, jars, ["-Xmx128m", *QUICK_START, *self._classes.use_options(java)]),
                 *[
                     "kafka.tools.StorageTool",
                     "format",
