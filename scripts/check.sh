@@ -16,9 +16,8 @@ run_check() {
         types) $bin/mypy ;;
         imports) $bin/lint-imports --no-logo ;;
         tidy) $bin/python scripts/tidy.py ;;
-        # Tests start hundreds of processes of Python and dozens of Spark, which must not compile or load all anew each time.
         # A process that dies fails the run at once: a new one would hide it.
-        pytest) JAVA_HOME=$($bin/python -m tests.class_archive) env -u PYTHONDONTWRITEBYTECODE \
+        pytest) $bin/python -m tests.quick_start \
             $bin/python -m pytest -p tests.parallel --numprocesses 2 --max-worker-restart 0 --durations 15 --color="$color" ;;
         *) printf 'no check is called %s\n' "$1"; return 1 ;;
     esac

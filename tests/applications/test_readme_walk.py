@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from coordinator.local.process.ports import free_ports
+from tests.helpers.python_path import python_path
 from tests.helpers.small_spark import JAVA_OPTIONS
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1_200)]
@@ -42,7 +43,7 @@ class Walk:
             **{name: os.environ[name] for name in kept if name in os.environ},
             "PATH": scripts,
             "HOME": str(home),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": python_path(ROOT),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "JAVA_TOOL_OPTIONS": JAVA_OPTIONS,
         }

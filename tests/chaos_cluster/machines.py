@@ -3,9 +3,10 @@
 What a node's own Python finds in its machine's folder is what it sees; see `machine/sitecustomize.py`.
 """
 
-import os
 from enum import Enum
 from pathlib import Path
+
+from tests.helpers.python_path import python_path
 
 _CUSTOM = Path(__file__).parent / "machine"
 
@@ -37,7 +38,7 @@ class Machine:
     @property
     def environment(self) -> dict[str, str]:
         """Return the environment of a Python that runs on this machine."""
-        path = os.pathsep.join([str(_CUSTOM), *filter(None, [os.environ.get("PYTHONPATH")])])
+        path = python_path(_CUSTOM)
         return {"PYTHONPATH": path, "KCOORD_CHAOS_MACHINE": str(self._folder)}
 
     def set_clock(self, ahead_s: int) -> None:

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from coordinator.local.process.child import ChildProcess
+from tests.helpers.python_path import python_path
 from tests.helpers.stream_application import NumberedStream
 from tests.helpers.waiting import wait_until
 
@@ -46,7 +47,7 @@ class SparkApplication:
         environment = os.environ | {
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": str(_ROOT),
+            "PYTHONPATH": python_path(_ROOT),
         }
         self._process = ChildProcess(
             "The application", self._command, log_path=self.folder / "log", environment=environment

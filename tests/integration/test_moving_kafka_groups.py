@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Consumer as NewerConsumer
 from kafka import KafkaConsumer
+from kafka.structs import OffsetAndMetadata
 
 from kcoord import Consumer
 from tests.helpers.kafka_topics import produce_numbers
@@ -24,26 +25,31 @@ pytestmark = pytest.mark.kafka
 def read(consumer: Any, count: int) -> list[int]:
     """Return the next values, and commit them."""
     found: list[int] = []
+    done: dict[Any, OffsetAndMetadata] = {}
 
     def are_there() -> bool:
         polled = consumer.poll(timeout_ms=200, max_records=count - len(found))
+        done.update({at: OffsetAndMetadata(records[-1].offset + 1, "", -1) for at, records in polled.items()})
         found.extend(int(record.value) for records in polled.values() for record in records)
         return len(found) >= count
 
     eventually(are_there, 30)
-    consumer.commit()
+    # Without offsets, Kafka's commits nothing, and says nothing, in the moment in which it has no assignment.
+    consumer.commit(*([done] if isinstance(consumer, KafkaConsumer) else []))
     return found
 
 
 def of_kafka(kafka: "LocalKafka", topic: str, group: str) -> KafkaConsumer:
     # A group that begins at the end would miss what it was not told of, and one that began anew would read it twice.
-    return KafkaConsumer(
-        topic,
+    consumer = KafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers,
         group_id=group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
+    eventually(lambda: len(consumer.partitions_for_topic(topic) or ()) == 2, 30)  # one known later would be a rebalance
+    consumer.subscribe([topic])
+    return consumer
 
 
 def ours(node: "LocalCoordinator", topic: str, group: str) -> Consumer:

@@ -1,7 +1,6 @@
 """Signals to a node process, in every phase of its life."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ from coordinator.protocol.messages import DescribeGroup, FindCoordinator
 from coordinator.runtime.process.signals import IGNORED
 from tests.helpers.node_process import NO_KAFKA, NodeProcess, running_node
 from tests.helpers.processes import eventually
+from tests.helpers.python_path import python_path
 from tests.helpers.raw_member import RawMember
 
 PASSED_OVER = (*IGNORED, signal.SIGUSR1, signal.SIGQUIT)
@@ -54,7 +54,7 @@ def beginning_with(tmp_path: Path) -> Callable[..., dict[str, str]]:
         folder = tmp_path / "begins-with"
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(code.format(**words) if words else code)
-        return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+        return {"PYTHONPATH": python_path(folder)}
 
     return make
 

@@ -1,7 +1,6 @@
 """Loads that cases put on a node: requests of wild size, floods of connections and frames, histories to load."""
 
 import contextlib
-import os
 import signal
 import socket
 import threading
@@ -14,6 +13,7 @@ from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import CommitOffsets, Request
 from tests.helpers.node_process import NodeProcess
+from tests.helpers.python_path import python_path
 from tests.helpers.raw_member import RawMember
 from tests.standing.case import must
 from tests.standing.trial import Trial
@@ -99,4 +99,4 @@ def beginning_with(folder: Path, code: str) -> dict[str, str]:
     place = folder / "begins-with"
     place.mkdir(parents=True)
     (place / "sitecustomize.py").write_text(code)
-    return {"PYTHONPATH": os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    return {"PYTHONPATH": python_path(place)}

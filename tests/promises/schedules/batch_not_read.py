@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 import spark_kcoord
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
+from tests.helpers.python_path import python_path
 from tests.promises.schedule import BrokenError, Schedule, must, must_have
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def spark_stopped_in_the_block(place: "Place") -> None:
     environment = os.environ | {
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(ROOT),
     }
     program = [sys.executable, "-c", STOPS_SPARK, place.coordinator.address, name]
     ended = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=90, check=False)

@@ -1,6 +1,5 @@
 """A node whose machine's clock is wrong when it starts, while a group has no members."""
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from kcoord import Consumer
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.polled import polled
+from tests.helpers.python_path import python_path
 from tests.promises.place import Place
 from tests.promises.schedule import Schedule, must, must_have
 
@@ -25,7 +25,7 @@ def shifted_clock(folder: Path, shift_s: int) -> dict[str, str]:
     """Return the environment of a Python whose wall clock is ahead by so many seconds."""
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(_SHIFTED.format(shift_s=shift_s))
-    return {"PYTHONPATH": os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])}
+    return {"PYTHONPATH": python_path(folder)}
 
 
 def read(address: str, group: str, topic: str, start: str, count: int) -> set[int]:

@@ -13,6 +13,7 @@ import spark_kcoord
 from tests.helpers.group_view import GroupView
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.parquet_stream import a_stream, to_parquet, values_in
+from tests.helpers.python_path import python_path
 from tests.promises.schedule import BrokenError, Schedule, must, must_have
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def ingest_job(place: "Place") -> None:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false pyspark-shell",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": python_path(ROOT),
     }
     ended = subprocess.run(job, env=environment, capture_output=True, text=True, timeout=90, check=False)
     _must_be_unread(place, name, folder)

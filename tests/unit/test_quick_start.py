@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "class_archive" / "java.sh"
+SCRIPT = Path(__file__).parents[1] / "quick_start" / "java.sh"
 JARS = "/spark/jars/*"
 ONE = "/spark/jars/slf4j.jar"
 
