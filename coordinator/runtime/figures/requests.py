@@ -119,6 +119,8 @@ class RequestFigures:
             api = self._apis[kind]
         except KeyError:
             api = self._apis[kind] = _Api(kind)
+        error: int
+        others: Sequence[PartitionResult]
         if type(response) is PingResponse or type(response) is CommitOffsetsResponse:
             error, accepted, others = response.error, response.accepted, response.refused
         else:
