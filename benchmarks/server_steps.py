@@ -32,10 +32,10 @@ from coordinator.runtime.server.connection import Connection
 from coordinator.runtime.server.port import Server
 
 AT_MOST: Final = {
-    "ping_server_calls": 86.0,
+    "ping_server_calls": 84.0,
     "ping_writes": 1.0,
     "ping_timers": 0.0,
-    "commit_server_calls": 153.0,
+    "commit_server_calls": 151.0,
     "commit_writes": 1.0,
     "commit_timers": 0.0,
 }

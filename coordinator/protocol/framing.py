@@ -135,12 +135,12 @@ class FrameReader:
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes as they came from the network, cut anywhere."""
-        if self._buffer or self._came:
+        if self.is_inside_frame:
             self._keep()
             self._buffer += data
-        else:
+        elif data:
             self._came = bytes(data)
-        self.is_inside_frame = bool(self._buffer or self._came)
+            self.is_inside_frame = True
 
     def _keep(self) -> None:
         """Keep what is left of the bytes that came, until more come."""

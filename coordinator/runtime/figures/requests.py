@@ -38,6 +38,7 @@ _FIRST_S: Final = DURATIONS[0]
 
 _Asked: TypeAlias = tuple[int, int, float, type]
 """The connection of a request, its correlation id, the time at which it was taken, in seconds, and its kind."""
+_NOTHING: Final[_Asked] = (-1, -1, 0.0, object)
 
 
 class _Took:
@@ -77,23 +78,24 @@ class RequestFigures:
     def __init__(self, now_s: Callable[[], float] = time.perf_counter) -> None:
         self._now_s = now_s
         self._apis: dict[type, _Api] = {}
-        self._last: _Asked | None = None
+        self._last = _NOTHING
         """The request that came last, which is nearly always answered before the next one comes."""
         self._open: dict[int, _Asked | None] = {}
         """The one other request of each connection that has no answer; replaced, for speed, not removed."""
         self._more: dict[int, dict[int, _Asked]] = {}
         """The others of connections that ask on before they are answered, by their correlation ids."""
-        self._commits = Counter({"accepted": 0, "fenced": 0, "refused": 0})
+        self._accepted = self._fenced_in_all = self._refused = 0
         self._fenced: Counter[str] = Counter({code.name: 0 for code in sorted(_FENCED, key=lambda code: code.name)})
 
     def asked(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Take note of a request."""
         last = self._last
-        if last is not None:
-            if self._open.get(last[0]) is None:
-                self._open[last[0]] = last
+        if last is not _NOTHING:
+            its_connection = last[0]
+            if self._open.get(its_connection) is None:
+                self._open[its_connection] = last
             else:
-                self._more.setdefault(last[0], {})[last[1]] = last
+                self._more.setdefault(its_connection, {})[last[1]] = last
         self._last = connection_id, correlation_id, self._now_s(), type(request)
 
     def answered(self, connection_id: int, correlation_id: int, response: Response) -> None:
@@ -101,9 +103,9 @@ class RequestFigures:
 
         Nothing here is a call that need not be one: this is done for every request.
         """
-        asked = self._last
-        if asked is not None and asked[0] == connection_id and asked[1] == correlation_id:
-            self._last = None
+        its_connection, its_id, began_s, kind = self._last
+        if its_id == correlation_id and its_connection == connection_id:
+            self._last = _NOTHING
         else:
             asked = self._open.get(connection_id)
             if asked is not None and asked[1] == correlation_id:
@@ -113,7 +115,7 @@ class RequestFigures:
                 asked = None if more is None else more.pop(correlation_id, None)
                 if asked is None:
                     return
-        _, _, began_s, kind = asked
+            _, _, began_s, kind = asked
         took_s = self._now_s() - began_s
         try:
             api = self._apis[kind]
@@ -130,16 +132,16 @@ class RequestFigures:
             api.refused[ErrorCode(error).name] += 1
         elif accepted or others:
             took = api.commits
-            self._commits["accepted"] += accepted
-            for other in others:
-                self._count_other(other)
+            self._accepted += accepted
+            if others:
+                self._count_others(others)
         took.counts[0 if took_s <= _FIRST_S else bisect_left(DURATIONS, took_s)] += 1
         took.sum_s += took_s
 
     def closed(self, connection_id: int) -> None:
         """Forget what a connection has asked."""
-        if self._last is not None and self._last[0] == connection_id:
-            self._last = None
+        if self._last[0] == connection_id:
+            self._last = _NOTHING
         self._open.pop(connection_id, None)
         self._more.pop(connection_id, None)
 
@@ -174,7 +176,7 @@ class RequestFigures:
                 "kcoord_commits_total",
                 "Offsets of partitions that were to be committed, by what became of them.",
                 "result",
-                self._commits,
+                {"accepted": self._accepted, "fenced": self._fenced_in_all, "refused": self._refused},
             ),
             counter(
                 "kcoord_commits_fenced_total",
@@ -184,15 +186,16 @@ class RequestFigures:
             ),
         )
 
-    def _count_other(self, other: PartitionResult) -> None:
-        error = other.error
-        if not error:
-            self._commits["accepted"] += 1
-        elif error in _FENCED:
-            self._commits["fenced"] += 1
-            self._fenced[ErrorCode(error).name] += 1
-        else:
-            self._commits["refused"] += 1
+    def _count_others(self, others: Sequence[PartitionResult]) -> None:
+        for other in others:
+            error = other.error
+            if not error:
+                self._accepted += 1
+            elif error in _FENCED:
+                self._fenced_in_all += 1
+                self._fenced[ErrorCode(error).name] += 1
+            else:
+                self._refused += 1
 
 
 def _outcome(response: Response) -> tuple[int, int, Sequence[PartitionResult]]:
