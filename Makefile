@@ -21,7 +21,7 @@ help:
 	@echo 'make bench-cluster-kafka   the coordinator of 500 members killed: three Kafka brokers and three nodes, in turns (4 minutes)'
 	@echo 'make bench-advance   micro-batches of 8, 100 and 1,000 partitions of 500 Spark members, and a start after them (4 minutes)'
 	@echo 'make bench-start     a start with 10,000 groups whose members own 100 partitions each (half a minute)'
-	@echo 'make bench-steps     calls of functions that a death, a ping and a commit take of the core of a large group (half a minute)'
+	@echo 'make bench-steps     calls of functions that a death, a ping and a commit take of the core of a large group, and of its server (half a minute)'
 	@echo 'make bench-group-kafka   the same on the group coordinator of a real Kafka and on kcoord (3 minutes)'
 	@echo 'make chaos-spark SEED=0 KILLS=100    kill Spark drivers, sources, workers and executors of a shared group (under 25 minutes)'
 	@echo 'make chaos-consumer SEED=0 KILLS=100   kill, stop and interrupt consumers and Spark queries of one group (under 20 minutes)'

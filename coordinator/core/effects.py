@@ -6,13 +6,14 @@ only once the records it depends on are durable, so whoever performs effects nee
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import msgspec
 
 from coordinator.protocol.messages import Push, Response
 
 
+@final
 class Append(msgspec.Struct, frozen=True, gc=False):
     """Write encoded records to a shard's log, the first at `base_offset`; BecameDurable reports completion."""
 
@@ -37,6 +38,7 @@ class WriteSnapshot:
     is_last: bool = True
 
 
+@final
 class Respond(msgspec.Struct, frozen=True, gc=False):
     """Answer a request. A connection that is gone makes it void."""
 

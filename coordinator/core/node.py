@@ -394,27 +394,30 @@ class Node:
         effects: list[Effect] = []
         others: list[Effect] = []
         for index in sorted(self._touched):
-            if self._shards[index].desk.timelines.pending:
-                self._rack.contained(index, None, self._shards[index].desk.write_timelines)
             desk = self._shards[index].desk
-            append = desk.journal.take_append()
+            if desk.timelines.pending:
+                self._rack.contained(index, None, desk.write_timelines)
+                desk = self._shards[index].desk
+            journal = desk.journal
+            append = journal.take_append()
             if append is not None:
                 effects.append(append)
-                self._rack.handed_out[index] = desk.journal.log_end_offset
+                self._rack.handed_out[index] = journal.log_end_offset
                 if self._snapshots.look_at(index):
                     self._grow_snapshot()
             if desk.effects:
                 others += desk.effects
                 desk.effects.clear()
             if desk.sends:
-                self._gates.park(index, desk.sends, desk.journal.log_end_offset)
+                self._gates.park(index, desk.sends, journal.log_end_offset)
                 desk.sends.clear()
         effects += others
-        effects += self._direct
+        if self._direct:
+            effects += self._direct
+            self._direct.clear()
         effects += self._watching.look()
         effects += self._gates.release()
         effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
-        self._direct.clear()
         self._touched.clear()
         return effects
 
@@ -467,16 +470,17 @@ class Node:
         earliest: int | None = self._finder.due_ms
         if (self._waiting or self._due or self._away or self._remains) and self._is_more_to_do:
             earliest = now_ms
+        away, stalled = self._away, self._rack.stalled
         for index in shards:
-            if index in self._away or index in self._rack.stalled:
+            if (away and index in away) or (stalled and index in stalled):
                 continue  # it is not asked what is due before it is served again
             due_ms = self._shards[index].desk.timers.earliest()
             if due_ms is not None and (earliest is None or due_ms < earliest):
                 earliest = due_ms
-        if earliest is None:
+        if earliest is None or earliest >= now_ms + self._limits.tick_ms:
             return []
         at_ms = max(now_ms, earliest)
-        if at_ms >= now_ms + self._limits.tick_ms or (self._wake_at_ms is not None and self._wake_at_ms <= at_ms):
+        if self._wake_at_ms is not None and self._wake_at_ms <= at_ms:
             return []
         self._wake_at_ms = at_ms
         return [WakeAt(at_ms)]

@@ -7,6 +7,7 @@ msgspec.DecodeError. `MEMBERS` is the language of members and tools; that of nod
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar, get_args
 
 import msgspec
@@ -15,7 +16,6 @@ from coordinator.protocol.framing import HELLO_MAGIC
 from coordinator.protocol.messages import RESPONSE_OF, Push, Request, Response
 from coordinator.protocol.messages.message import WireMessage
 
-_encoder = msgspec.msgpack.Encoder()
 _request_decoder: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
 _answer_decoder: msgspec.msgpack.Decoder[Response | Push] = msgspec.msgpack.Decoder(Response | Push)
 
@@ -30,19 +30,8 @@ _number_decoder = msgspec.msgpack.Decoder(_Numbered)
 _Decoded = TypeVar("_Decoded")
 
 
-def encode_message(message: WireMessage) -> bytes:
-    """Return the msgpack array of a message."""
-    return _encoder.encode(message)
-
-
-def decode_request(body: bytes | memoryview) -> Request:
-    """Read what a member or a tool sent; raises msgspec.DecodeError for anything else."""
-    return decode_with(_request_decoder, body)
-
-
-def decode_answer(body: bytes | memoryview) -> Response | Push:
-    """Read what a coordinator sent; raises msgspec.DecodeError for anything else."""
-    return decode_with(_answer_decoder, body)
+encode_message: Final[Callable[[WireMessage], bytes]] = msgspec.msgpack.Encoder().encode
+"""Returns the msgpack array of a message."""
 
 
 def decode_number(body: bytes | memoryview) -> int:
@@ -58,6 +47,12 @@ def decode_with(decoder: msgspec.msgpack.Decoder[_Decoded], body: bytes | memory
         raise msgspec.DecodeError(f"a text is not UTF-8: {error.reason}") from error
     except RecursionError as error:
         raise msgspec.DecodeError("arrays are nested too deeply") from error
+
+
+decode_request: Final[Callable[[bytes | memoryview], Request]] = partial(decode_with, _request_decoder)
+"""Reads what a member or a tool sent; raises msgspec.DecodeError for anything else."""
+decode_answer: Final[Callable[[bytes | memoryview], Response | Push]] = partial(decode_with, _answer_decoder)
+"""Reads what a coordinator sent; raises msgspec.DecodeError for anything else."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

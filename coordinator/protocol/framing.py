@@ -122,7 +122,7 @@ class FrameReader:
     changed between frames. It does not know what is in a frame. Whole frames are cut out of the bytes they came in.
     """
 
-    __slots__ = ("_buffer", "_came", "_is_first", "_position", "limit_bytes")
+    __slots__ = ("_buffer", "_came", "_is_first", "_position", "is_inside_frame", "limit_bytes")
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
@@ -130,14 +130,17 @@ class FrameReader:
         self._came = b""
         self._position = 0
         self._is_first = True
+        self.is_inside_frame = False
+        """True when part of a frame has come and is not read: an attribute, since it is asked for with every frame."""
 
     def append(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes as they came from the network, cut anywhere."""
-        if self._buffer or self._came:
+        if self.is_inside_frame:
             self._keep()
             self._buffer += data
-        else:
+        elif data:
             self._came = bytes(data)
+            self.is_inside_frame = True
 
     def _keep(self) -> None:
         """Keep what is left of the bytes that came, until more come."""
@@ -149,26 +152,23 @@ class FrameReader:
         """Return how much of a frame that is not whole has come."""
         return len(self._buffer) + len(self._came)
 
-    @property
-    def is_inside_frame(self) -> bool:
-        """True when part of a frame has come and the rest is awaited."""
-        return bool(self._buffer or self._came)
-
     def next_frame(self) -> bytes | None:
         """Return the body of the next whole frame, or None until more bytes come.
 
         Raises RemoteProtocolError for a length over the limit or of zero, with a hint when the first bytes are those
         of another protocol.
         """
-        if self._came:
-            begin = self._position
-            if len(self._came) - begin >= LENGTH_BYTES:
-                (length,) = _LENGTH.unpack_from(self._came, begin)
-                end = begin + LENGTH_BYTES + length
-                if 0 < length <= self.limit_bytes and end <= len(self._came):
-                    body = self._came[begin + LENGTH_BYTES : end]
-                    if end == len(self._came):
+        came = self._came
+        if came:
+            begin, came_bytes = self._position, len(came)
+            if came_bytes - begin >= LENGTH_BYTES:
+                (length,) = _LENGTH.unpack_from(came, begin)
+                end: int = begin + LENGTH_BYTES + length
+                if 0 < length <= self.limit_bytes and end <= came_bytes:
+                    body = came[begin + LENGTH_BYTES : end]
+                    if end == came_bytes:
                         self._came, self._position = b"", 0
+                        self.is_inside_frame = False
                     else:
                         self._position = end
                     self._is_first = False
@@ -186,6 +186,7 @@ class FrameReader:
             return None
         body = bytes(self._buffer[LENGTH_BYTES:end])
         del self._buffer[:end]
+        self.is_inside_frame = bool(self._buffer)
         self._is_first = False
         return body
 

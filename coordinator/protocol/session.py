@@ -170,6 +170,7 @@ class Session:
         "_role",
         "_state",
         "_version",
+        "is_closed",
         "limits",
         "versions",
     )
@@ -189,6 +190,8 @@ class Session:
         self._decode = language.decode_request if role is Role.COORDINATOR else language.decode_answer
         self._one_way = language.one_way
         self._state = State.AWAITING_HELLO
+        self.is_closed = False
+        """True when the conversation is over: an attribute, since it is asked for with every message."""
         self._reader = FrameReader(self.limits.hello_bytes)
         self._version: int | None = None
         self._has_greeted = False
@@ -201,11 +204,6 @@ class Session:
     def state(self) -> State:
         """The state of the conversation."""
         return self._state
-
-    @property
-    def is_closed(self) -> bool:
-        """True when the conversation is over."""
-        return self._state is State.CLOSED
 
     @property
     def version(self) -> int | None:
@@ -234,7 +232,8 @@ class Session:
                 ErrorCode.INVALID_REQUEST, f"{step.value} is not possible while the session is {self._state.value}"
             )
         self._state = following
-        if following is State.CLOSED and self._in_flight:
+        self.is_closed = following is State.CLOSED
+        if self.is_closed and self._in_flight:
             self._in_flight_of_all.bytes -= sum(self._in_flight.values())
             self._in_flight.clear()
 
@@ -331,15 +330,22 @@ class Session:
         Consume the iterator to its end before the next call. Raises RemoteProtocolError at the first broken rule,
         after the events before it.
         """
-        if self._state is State.CLOSED:
+        if self.is_closed:
             return
-        self._reader.append(data)
-        while not self.is_closed:
+        reader = self._reader
+        reader.append(data)
+        while reader.is_inside_frame and not self.is_closed:
             try:
-                body = self._reader.next_frame()
+                body = reader.next_frame()
                 if body is None:
                     return
-                event = self._receive(body) if self._state is State.OPEN else self._receive_hello(body)
+                # A message leaves an open session as it is (see TRANSITIONS), so no step is made for each.
+                if self._state is not State.OPEN:
+                    event: SessionEvent = self._receive_hello(body)
+                elif self._role is Role.COORDINATOR:
+                    event = self._receive_request(body)
+                else:
+                    event = self._receive_answer(body)
             except RemoteProtocolError:
                 if not self.is_closed:
                     self._step(Step.VIOLATION)
@@ -365,14 +371,8 @@ class Session:
         self._reader.limit_bytes = self.limits.frame_bytes if is_asked else self.limits.answer_bytes
         return HelloReceived(version, theirs, greeting)
 
-    def _receive(self, body: bytes) -> SessionEvent:
+    def _receive_request(self, body: bytes) -> SessionEvent:
         correlation_id, message = framing.decode_envelope(memoryview(body))
-        # A message leaves an open session as it is (see TRANSITIONS), so no step is made for each.
-        if self._role is Role.COORDINATOR:
-            return self._receive_request(correlation_id, message)
-        return self._receive_answer(correlation_id, message)
-
-    def _receive_request(self, correlation_id: int, message: memoryview) -> SessionEvent:
         if correlation_id == PUSH_CORRELATION_ID:
             raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, "a request needs a correlation id other than 0")
         if correlation_id in self._in_flight:
@@ -383,29 +383,29 @@ class Session:
             raise RemoteProtocolError(
                 ErrorCode.INVALID_REQUEST, f"more than {self.limits.in_flight} requests wait for an answer"
             )
+        size = len(message) + REQUEST_BYTES
         try:
             request: Request = self._decode(message)
         except msgspec.DecodeError as error:
             number = self._unknown_number(message)
             if number is None:
                 raise RemoteProtocolError(ErrorCode.INVALID_REQUEST, f"a request cannot be read: {error}") from error
-            self._note_in_flight(correlation_id, message)
+            self._in_flight[correlation_id] = size
+            self._in_flight_of_all.bytes += size
             why = f"request number {number} is not known in protocol version {self.versions}"
             return UnknownRequestReceived(
                 correlation_id, number, ErrorResponse(error=ErrorCode.UNSUPPORTED_VERSION, message=why)
             )
-        self._note_in_flight(correlation_id, message)
-        return RequestReceived(correlation_id, request)
-
-    def _note_in_flight(self, correlation_id: int, message: memoryview) -> None:
-        self._in_flight[correlation_id] = size = len(message) + REQUEST_BYTES
+        self._in_flight[correlation_id] = size
         self._in_flight_of_all.bytes += size
+        return RequestReceived(correlation_id, request)
 
     @property
     def _heard(self) -> str:
         return "an answer" if self._role is Role.MEMBER else "a message"
 
-    def _receive_answer(self, correlation_id: int, message: memoryview) -> SessionEvent:
+    def _receive_answer(self, body: bytes) -> SessionEvent:
+        correlation_id, message = framing.decode_envelope(memoryview(body))
         try:
             answer = self._decode(message)
         except msgspec.DecodeError as error:

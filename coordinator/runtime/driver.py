@@ -116,7 +116,7 @@ class Driver:
         self._sender: Sender
         self._reader: ShardReader
         self._log = log
-        self._is_started = False
+        self._is_running = False
         self._is_draining = False
         self._durable: deque[tuple[int, int, int]] = deque()
         self._is_told_durable = False
@@ -149,7 +149,7 @@ class Driver:
 
     def start(self) -> None:
         """Start the node and the ticks."""
-        self._is_started = True
+        self._is_running = not self._stopped.done()
         now_ms = self.clock.monotonic_ms()
         self.clock.take_stall_ms()  # what came before was the start, and nobody's time
         self._run(self._node.start, now_ms, self.clock.wall_ms(), uuid.uuid4().hex)
@@ -229,7 +229,9 @@ class Driver:
         """Tell the node about a request; the server flushes."""
         fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
         self._asked(connection_id, correlation_id, request)
-        self._take(RequestArrived(connection_id, correlation_id, request, fresh_id))
+        if not self._is_draining:
+            event = RequestArrived(connection_id, correlation_id, request, fresh_id)
+            self._run(self._node.step, event, self.clock.monotonic_ms())
 
     def connection_closed(self, connection_id: int, why: str) -> None:
         """Tell the node that a peer is gone."""
@@ -309,12 +311,10 @@ class Driver:
         self._run(self._node.step, event, self.clock.monotonic_ms())
 
     def _run(self, decide: Callable[..., list[Effect]], *arguments: object) -> None:
-        if self._stopped.done() or not self._is_started:
-            return
         try:
-            for effect in decide(*arguments):
+            for effect in decide(*arguments) if self._is_running else ():
                 self._perform(effect)
-                if self._stopped.done():
+                if not self._is_running:
                     return
         except StorageError as error:
             # The disk had failed before this step was decided; the node learns of it next and halts.
@@ -325,14 +325,14 @@ class Driver:
 
     def _perform(self, effect: Effect) -> None:
         # Of these two there is one for every request, and they come first.
-        if isinstance(effect, Respond):
+        if type(effect) is Respond:
             self._answered(effect.connection_id, effect.correlation_id, effect.response)
             try:
                 self._sender.send_response(effect.connection_id, effect.correlation_id, effect.response)
             except Exception as error:  # noqa: BLE001 - an answer that cannot be sent costs its connection
                 self._give_up(effect.connection_id, type(effect.response).__name__, error)
             return
-        if isinstance(effect, Append):
+        if type(effect) is Append:
             if not self._is_draining:
                 self._gather(effect)
             return
@@ -445,6 +445,7 @@ class Driver:
         with contextlib.suppress(StorageError):  # nothing that waits for these records was said
             self._write()
         self._stopped.set_result(stopped)
+        self._is_running = False
         self._cancel_timers()
 
     def _cancel_timers(self) -> None:

@@ -105,6 +105,8 @@ class Shard:
         self._expiry = Expiry(desk, self._lived)
         self._recovery = Recovery(desk, self._reconciler)
         self._membership = Membership(desk, self._reconciler, self._recovery, self._claim_watch, assignors)
+        self.heard: Callable[[Connection], None] = self._membership.heard
+        """Notes that a member said something."""
         self._departures = Departures(desk, self._reconciler, self._claim_watch, self._expiry, self._membership)
         self._late_stops = LateStops(desk, self._reconciler)
         self._commits = Commits(desk, self._reconciler, self._expiry)
@@ -330,10 +332,6 @@ class Shard:
             return False
         self._membership.time_probes()
         return True
-
-    def heard(self, connection: Connection) -> None:
-        """Note that a member said something."""
-        self._membership.heard(connection)
 
     def handle_member(self, connection: Connection, correlation_id: int, request: MemberRequest) -> None:
         """Answer a request that only a member can make."""

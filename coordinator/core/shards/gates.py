@@ -192,8 +192,11 @@ class Gates(Generic[Sent]):
             self._to_look_at.discard(shard)
             gate = self._gates[shard]
             waiting, end, confirmed = gate.waiting, gate.high_watermark, gate.confirmed_round
-            while waiting and waiting[0][0] <= end and waiting[0][1] <= confirmed:
-                _, _, sent, rest = waiting.popleft()
+            while waiting:
+                its_end, its_round, sent, rest = waiting[0]
+                if its_end > end or its_round > confirmed:
+                    break
+                waiting.popleft()
                 gate.left += 1
                 if rest:
                     self.park_for_all(sent, rest)

@@ -117,7 +117,7 @@ class ClusterDriver(Driver):
 
     def start(self) -> None:
         """Begin to live, and start the ticks; the node waits for ZooKeeper's first session."""
-        self._is_started = True
+        self._is_running = not self._stopped.done()
         now_ms = self.clock.monotonic_ms()
         self.clock.take_stall_ms()  # what came before was the start, and nobody's time
         self._node.start(now_ms, self.clock.wall_ms())

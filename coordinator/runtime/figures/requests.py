@@ -8,24 +8,20 @@ forgotten. All of it belongs to the thread of the event loop.
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
-    Advance,
     AdvanceResponse,
-    CommitOffsets,
     CommitOffsetsResponse,
-    FinishClaims,
     FinishClaimsResponse,
-    Ping,
     PingResponse,
     Request,
     Response,
 )
 from coordinator.protocol.parts import PartitionResult
-from coordinator.runtime.figures.family import DURATIONS, Family, Histogram, Sample, counter, histogram_samples
+from coordinator.runtime.figures.family import DURATIONS, Family, Labels, Sample, counter, histogram_samples
 
 _FENCED: Final = frozenset(
     {
@@ -39,23 +35,40 @@ _FENCED: Final = frozenset(
 """The refusals of somebody who is not the owner any more."""
 _NONE: Final = ErrorCode.NONE
 _FIRST_S: Final = DURATIONS[0]
-_COMMITS: Final = frozenset({Advance, CommitOffsets, FinishClaims, Ping})
+
+_Asked: TypeAlias = tuple[int, int, float, type]
+"""The connection of a request, its correlation id, the time at which it was taken, in seconds, and its kind."""
+_NOTHING: Final[_Asked] = (-1, -1, 0.0, object)
 
 
-_Asked: TypeAlias = tuple[int, float, type]
-"""The correlation id of a request, the time at which it was taken, in seconds, and its kind."""
+class _Took:
+    """The times that some requests took until their answers, counted by the bounds of DURATIONS."""
+
+    __slots__ = ("counts", "sum_s")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(DURATIONS) + 1)
+        self.sum_s = 0.0
+
+    def add(self, other: "_Took") -> None:
+        """Count the requests of another one, too."""
+        self.counts = [mine + its for mine, its in zip(self.counts, other.counts, strict=True)]
+        self.sum_s += other.sum_s
+
+    def samples(self, labels: Labels = ()) -> tuple[Sample, ...]:
+        """Return them as Prometheus has a histogram."""
+        return histogram_samples(DURATIONS, self.counts, self.sum_s, labels)
 
 
 class _Api:
-    """The requests of one kind."""
+    """The requests of one kind, those that committed offsets apart, so that each is counted once."""
 
-    __slots__ = ("counts", "is_commit", "name", "refused", "sum_s")
+    __slots__ = ("commits", "name", "others", "refused")
 
     def __init__(self, kind: type) -> None:
         self.name = kind.__name__
-        self.is_commit = kind in _COMMITS
-        self.counts = [0] * (len(DURATIONS) + 1)
-        self.sum_s = 0.0
+        self.commits = _Took()
+        self.others = _Took()
         self.refused: Counter[str] = Counter()
 
 
@@ -65,48 +78,70 @@ class RequestFigures:
     def __init__(self, now_s: Callable[[], float] = time.perf_counter) -> None:
         self._now_s = now_s
         self._apis: dict[type, _Api] = {}
+        self._last = _NOTHING
+        """The request that came last, which is nearly always answered before the next one comes."""
         self._open: dict[int, _Asked | None] = {}
-        """The one request of each connection that has no answer, as nearly always; replaced, for speed, not removed."""
+        """The one other request of each connection that has no answer; replaced, for speed, not removed."""
         self._more: dict[int, dict[int, _Asked]] = {}
         """The others of connections that ask on before they are answered, by their correlation ids."""
-        self._commit_took = Histogram()
-        self._commits = Counter({"accepted": 0, "fenced": 0, "refused": 0})
+        self._accepted = self._fenced_in_all = self._refused = 0
         self._fenced: Counter[str] = Counter({code.name: 0 for code in sorted(_FENCED, key=lambda code: code.name)})
 
     def asked(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Take note of a request."""
-        asked = correlation_id, self._now_s(), type(request)
-        if self._open.get(connection_id) is None:
-            self._open[connection_id] = asked
-        else:
-            self._more.setdefault(connection_id, {})[correlation_id] = asked
+        last = self._last
+        if last is not _NOTHING:
+            its_connection = last[0]
+            if self._open.get(its_connection) is None:
+                self._open[its_connection] = last
+            else:
+                self._more.setdefault(its_connection, {})[last[1]] = last
+        self._last = connection_id, correlation_id, self._now_s(), type(request)
 
     def answered(self, connection_id: int, correlation_id: int, response: Response) -> None:
-        """Take note of the answer to a request; one to nothing that is known counts as nothing."""
-        asked = self._open.get(connection_id)
-        if asked is not None and asked[0] == correlation_id:
-            self._open[connection_id] = None
+        """Take note of the answer to a request; one to nothing that is known counts as nothing.
+
+        Nothing here is a call that need not be one: this is done for every request.
+        """
+        its_connection, its_id, began_s, kind = self._last
+        if its_id == correlation_id and its_connection == connection_id:
+            self._last = _NOTHING
         else:
-            more = self._more.get(connection_id)
-            asked = None if more is None else more.pop(correlation_id, None)
-            if asked is None:
-                return
-        _, began_s, kind = asked
+            asked = self._open.get(connection_id)
+            if asked is not None and asked[1] == correlation_id:
+                self._open[connection_id] = None
+            else:
+                more = self._more.get(connection_id)
+                asked = None if more is None else more.pop(correlation_id, None)
+                if asked is None:
+                    return
+            _, _, began_s, kind = asked
         took_s = self._now_s() - began_s
-        api = self._apis.get(kind)
-        if api is None:
+        try:
+            api = self._apis[kind]
+        except KeyError:
             api = self._apis[kind] = _Api(kind)
-        # No call of its own: this is done for every request, and nearly all of them are in the first bucket.
-        api.counts[0 if took_s <= _FIRST_S else bisect_left(DURATIONS, took_s)] += 1
-        api.sum_s += took_s
-        error = getattr(response, "error", _NONE)
+        error: int
+        others: Sequence[PartitionResult]
+        if type(response) is PingResponse or type(response) is CommitOffsetsResponse:
+            error, accepted, others = response.error, response.accepted, response.refused
+        else:
+            error, accepted, others = _outcome(response)
+        took = api.others
         if error:
             api.refused[ErrorCode(error).name] += 1
-        elif api.is_commit and self._count_commits(response):
-            self._commit_took.observe(took_s)
+        elif accepted or others:
+            took = api.commits
+            self._accepted += accepted
+            if others:
+                self._count_others(others)
+        took.counts[0 if took_s <= _FIRST_S else bisect_left(DURATIONS, took_s)] += 1
+        took.sum_s += took_s
 
     def closed(self, connection_id: int) -> None:
         """Forget what a connection has asked."""
+        if self._last[0] == connection_id:
+            self._last = _NOTHING
         self._open.pop(connection_id, None)
         self._more.pop(connection_id, None)
 
@@ -114,8 +149,13 @@ class RequestFigures:
         """Return everything as it is now."""
         apis = sorted(self._apis.values(), key=lambda api: api.name)
         took: list[Sample] = []
+        commits_took = _Took()
         for api in apis:
-            took += histogram_samples(DURATIONS, api.counts, api.sum_s, (("api", api.name),))
+            all_took = _Took()
+            all_took.add(api.commits)
+            all_took.add(api.others)
+            took += all_took.samples((("api", api.name),))
+            commits_took.add(api.commits)
         refused: list[Sample] = [
             ("", (("api", api.name), ("error", error)), count) for api in apis for error, count in api.refused.items()
         ]
@@ -130,13 +170,13 @@ class RequestFigures:
                 "kcoord_commit_duration_seconds",
                 "histogram",
                 "Time from a request that commits offsets to its answer, with the sync of what it wrote.",
-                self._commit_took.samples(),
+                commits_took.samples(),
             ),
             counter(
                 "kcoord_commits_total",
                 "Offsets of partitions that were to be committed, by what became of them.",
                 "result",
-                self._commits,
+                {"accepted": self._accepted, "fenced": self._fenced_in_all, "refused": self._refused},
             ),
             counter(
                 "kcoord_commits_fenced_total",
@@ -146,29 +186,22 @@ class RequestFigures:
             ),
         )
 
-    def _count_commits(self, response: Response) -> int:
-        """Count the offsets that a request was to commit, and return how many they were."""
-        if isinstance(response, (PingResponse, CommitOffsetsResponse)):
-            accepted, others = response.accepted, response.refused
-        elif isinstance(response, AdvanceResponse) and response.finished is not None:
-            accepted, others = response.finished.as_asked, response.finished.others
-        elif isinstance(response, FinishClaimsResponse):
-            accepted, others = response.results.as_asked, response.results.others
-        else:
-            return 0
-        if not accepted and not others:
-            return 0  # as of nearly every ping
-        self._commits["accepted"] += accepted
+    def _count_others(self, others: Sequence[PartitionResult]) -> None:
         for other in others:
-            self._count_other(other)
-        return accepted + len(others)
+            error = other.error
+            if not error:
+                self._accepted += 1
+            elif error in _FENCED:
+                self._fenced_in_all += 1
+                self._fenced[ErrorCode(error).name] += 1
+            else:
+                self._refused += 1
 
-    def _count_other(self, other: PartitionResult) -> None:
-        error = other.error
-        if not error:
-            self._commits["accepted"] += 1
-        elif error in _FENCED:
-            self._commits["fenced"] += 1
-            self._fenced[ErrorCode(error).name] += 1
-        else:
-            self._commits["refused"] += 1
+
+def _outcome(response: Response) -> tuple[int, int, Sequence[PartitionResult]]:
+    """Return the error of an answer, how many offsets it says were committed as asked, and the results of others."""
+    if isinstance(response, AdvanceResponse) and response.finished is not None:
+        return response.error, response.finished.as_asked, response.finished.others
+    if isinstance(response, FinishClaimsResponse):
+        return response.error, response.results.as_asked, response.results.others
+    return getattr(response, "error", _NONE), 0, ()

@@ -87,6 +87,7 @@ class Connection(asyncio.Protocol):
         self.is_member = False
         """A member has registered on it; the server takes note of that."""
         self._written_bytes = 0
+        """The bytes that were written while it was behind with reading."""
 
     # ---- asyncio ----------------------------------------------------------------------------------------------------
 
@@ -206,7 +207,7 @@ class Connection(asyncio.Protocol):
             self._wait()
         elif session.is_inside_frame and not session.is_closed:
             server.await_frame(self, is_same_frame=frames == 0)
-        else:
+        elif server.frame_due:
             server.frame_finished(self)
         if server.in_flight.bytes > server.requests.least_bytes:
             server.bound_requests()
@@ -326,13 +327,14 @@ class Connection(asyncio.Protocol):
 
     def write_queued(self) -> None:
         """Write what was queued; disconnect a peer that does not read."""
-        transport = self._transport
-        if transport is None or transport.is_closing() or not self._queued:
-            self._queued.clear()
+        transport, queued = self._transport, self._queued
+        if transport is None or transport.is_closing() or not queued:
+            queued.clear()
             return
-        data = self._queued[0] if len(self._queued) == 1 else b"".join(self._queued)
-        self._queued.clear()
-        self._written_bytes += len(data)
+        data = queued[0] if len(queued) == 1 else b"".join(queued)
+        queued.clear()
+        if self._is_unread:
+            self._written_bytes += len(data)
         transport.write(data)
         waiting = transport.get_write_buffer_size()
         if waiting > self._server.settings.output_buffer_bytes:
@@ -413,7 +415,7 @@ class Connection(asyncio.Protocol):
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def taken_bytes(self) -> int:
-        """Return how much its machine has taken of all that was written to it."""
+        """Return how much its machine has taken, from any beginning that stays the same while it is behind."""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
         return self._written_bytes - self.waiting_bytes() - (0 if sock is None else unsent_bytes(sock.fileno()))
 

@@ -26,23 +26,22 @@ class HeldInput(Generic[WaitingT]):
         self._above_bytes: int | None = None
         self._held: dict[WaitingT, None] = {}
         self._is_stopped = False
+        self.is_any = False
+        """Anybody is to wait, or waits still: an attribute, since it is asked for with everything that comes."""
 
     def __len__(self) -> int:
         """Return how many connections wait."""
         return len(self._held)
 
-    @property
-    def is_any(self) -> bool:
-        """Say whether anybody is to wait, or waits still."""
-        return self._above_bytes is not None or bool(self._held)
-
     def hold(self, above_bytes: int) -> None:
         """Have those wait from now on that say more than this at once."""
         self._above_bytes = above_bytes
+        self.is_any = True
 
     def release(self) -> None:
         """Have nobody wait, and take in soon what was held."""
         self._above_bytes = None
+        self.is_any = bool(self._held)
         if self._held:
             asyncio.get_running_loop().call_soon(self._take_held)
 
@@ -60,7 +59,7 @@ class HeldInput(Generic[WaitingT]):
 
     def forget(self, connection: WaitingT) -> None:
         """Drop a connection that is gone."""
-        self._held.pop(connection, None)
+        self._drop(connection)
 
     def stop(self) -> None:
         """Take in nothing more."""
@@ -71,8 +70,12 @@ class HeldInput(Generic[WaitingT]):
         for connection in tuple(self._held):
             if self._above_bytes is not None or self._is_stopped:
                 return
-            self._held.pop(connection, None)
+            self._drop(connection)
             connection.take_held()
+
+    def _drop(self, connection: WaitingT) -> None:
+        self._held.pop(connection, None)
+        self.is_any = self._above_bytes is not None or bool(self._held)
 
 
 def largest(connections: Iterable[T], size_of: Callable[[T], int], most_bytes: int) -> Iterator[tuple[T, int]]:

@@ -12,7 +12,7 @@ import contextlib
 import resource
 import ssl
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from structlog.typing import FilteringBoundLogger
@@ -102,10 +102,13 @@ class Server:
         self._live: set[Connection] = set()
         self._open: dict[int, Connection] = {}
         self._unflushed: deque[Connection] = deque()
+        self.to_flush: Callable[[Connection], None] = self._unflushed.append
+        """Writes to a connection at the next flush."""
         self._is_flush_due = False
         self._hello_due: dict[Connection, int] = {}
         self._first_due: dict[Connection, int] = {}
-        self._frame_due: dict[Connection, int] = {}
+        self.frame_due: dict[Connection, int] = {}
+        """The time at which the rest of a frame is to have come, of each connection that has begun one."""
         self._close_due: dict[Connection, int] = {}
         self._unread: Unread[Connection] = Unread(settings.read_timeout_ms)
         self._more_unread_bytes = 0
@@ -185,9 +188,12 @@ class Server:
 
     def flush(self) -> None:
         """Write what was queued, one write a connection; where they are many, in lots with others served between."""
-        for _ in range(min(len(self._unflushed), FLUSH_LOT)):
-            self._unflushed.popleft().write_queued()
-        if self._unflushed and not self._is_flush_due:
+        unflushed = self._unflushed
+        for _ in range(FLUSH_LOT):
+            if not unflushed:
+                return
+            unflushed.popleft().write_queued()
+        if unflushed and not self._is_flush_due:
             self._is_flush_due = True
             asyncio.get_running_loop().call_soon(self._flush_rest)
 
@@ -200,7 +206,7 @@ class Server:
         # Each time-out is one constant, so these dicts are in the order of their deadlines.
         for due, act in (
             (self._hello_due, Connection.hello_overdue),
-            (self._frame_due, Connection.frame_overdue),
+            (self.frame_due, Connection.frame_overdue),
             (self._first_due, Connection.request_overdue),
             (self._close_due, Connection.close_overdue),
         ):
@@ -216,7 +222,7 @@ class Server:
         if self.requests.is_holding:
             self.bound_requests()
         self.turns.go_on()
-        for connection, total in largest(self._frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
+        for connection, total in largest(self.frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
             connection.begun_overdue(total)
 
     def more_unread(self, count: int) -> None:
@@ -243,7 +249,7 @@ class Server:
     @property
     def begun_bytes(self) -> int:
         """Bytes of frames that have begun to come and are not whole."""
-        return sum(connection.begun_bytes() for connection in self._frame_due)
+        return sum(connection.begun_bytes() for connection in self.frame_due)
 
     def hold_input(self, above_bytes: int) -> None:
         """Leave what connections say unread until `release_input`, of those that say more than this at once."""
@@ -349,7 +355,7 @@ class Server:
         self._unread.discard(connection)
         self.held.forget(connection)
         self.turns.forget(connection)
-        for due in (self._hello_due, self._first_due, self._frame_due, self._close_due):
+        for due in (self._hello_due, self._first_due, self.frame_due, self._close_due):
             due.pop(connection, None)
         if self._open.pop(connection.id, None) is not None:
             self.listener.connection_closed(connection.id, why)
@@ -366,23 +372,19 @@ class Server:
         """Expect the rest of a frame in time."""
         self.asked(connection)
         if not is_same_frame:
-            self._frame_due.pop(connection, None)
-        self._frame_due.setdefault(connection, self.clock.monotonic_ms() + self.settings.frame_timeout_ms)
+            self.frame_due.pop(connection, None)
+        self.frame_due.setdefault(connection, self.clock.monotonic_ms() + self.settings.frame_timeout_ms)
 
     def frame_finished(self, connection: "Connection") -> None:
         """Expect nothing any more."""
-        if self._frame_due:
-            self._frame_due.pop(connection, None)
+        if self.frame_due:
+            self.frame_due.pop(connection, None)
 
     def await_close(self, connection: "Connection") -> None:
         """Expect the last bytes to leave in time."""
-        for due in (self._hello_due, self._first_due, self._frame_due):
+        for due in (self._hello_due, self._first_due, self.frame_due):
             due.pop(connection, None)
         self._close_due[connection] = self.clock.monotonic_ms() + self.settings.close_timeout_ms
-
-    def to_flush(self, connection: "Connection") -> None:
-        """Write to this connection at the next flush."""
-        self._unflushed.append(connection)
 
     def _fit_to_file_limit(self) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

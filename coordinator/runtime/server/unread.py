@@ -29,7 +29,7 @@ class Reading(Protocol):
     """A connection that is written to."""
 
     def taken_bytes(self) -> int:
-        """Return how much its peer has read of all that was written to it."""
+        """Return how much its peer has read, from any beginning that stays the same while it is behind."""
 
 
 ReadingT = TypeVar("ReadingT", bound=Reading)

@@ -73,6 +73,37 @@ def test_an_advance_that_commits_nothing_is_no_commit() -> None:
     assert world.told()["kcoord_commit_duration_seconds"] == {("_sum",): 0, ("_count",): 0}
 
 
+def test_each_request_is_timed_by_its_own_answer_however_many_wait() -> None:
+    world = World()
+    asked = ((1, 7, PING), (1, 8, COMMIT), (1, 9, ADVANCE), (2, 7, PING))
+    for connection_id, correlation_id, request in asked:
+        world.figures.asked(connection_id, correlation_id, request)
+        world.now_s += 1
+    world.figures.answered(1, 9, AdvanceResponse())
+    world.figures.answered(2, 7, PingResponse())
+    world.figures.answered(1, 8, CommitOffsetsResponse(accepted=1))
+    world.figures.answered(1, 8, CommitOffsetsResponse(accepted=1))
+    world.figures.answered(1, 7, PingResponse())
+    told = world.told()
+    took = told["kcoord_request_seconds"]
+    assert {api: took["_sum", api] for api in ("Ping", "CommitOffsets", "Advance")} == {
+        "Ping": 4 + 1,
+        "CommitOffsets": 3,
+        "Advance": 2,
+    }
+    assert told["kcoord_commit_duration_seconds"] == {("_sum",): 3, ("_count",): 1}
+
+
+def test_nothing_is_kept_of_requests_that_wait_behind_others_either() -> None:
+    world = World()
+    for correlation_id in (7, 8, 9):
+        world.figures.asked(1, correlation_id, PING)
+    world.figures.closed(1)
+    for correlation_id in (7, 8, 9):
+        world.figures.answered(1, correlation_id, PingResponse())
+    assert world.told()["kcoord_request_seconds"] == {}
+
+
 def test_nothing_is_kept_of_a_connection_that_is_closed() -> None:
     world = World()
     world.figures.asked(1, 7, PING)
