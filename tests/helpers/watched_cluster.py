@@ -30,6 +30,31 @@ SHARDS = 4
 GROUPS = ("a", "b", "c")
 
 
+def wait_until_well(addresses: str) -> float:
+    """Wait until `kcoord cluster status` has nothing to say; return the seconds it took."""
+    return _wait_for_status(addresses, lambda said: not said, "nothing")
+
+
+def wait_until_status_says(addresses: str, *words: str) -> float:
+    """Wait until `kcoord cluster status` says all of this; return the seconds it took."""
+    return _wait_for_status(addresses, lambda said: bool(said) and all(word in said for word in words), str(words))
+
+
+def _wait_for_status(addresses: str, is_it: Callable[[str], bool], wanted: str) -> float:
+    said = ""
+
+    def is_said() -> bool:
+        nonlocal said
+        result = CliRunner().invoke(app, ["cluster", "status", "--coordinator", addresses])
+        said = " ".join(f"{result.stdout} {result.stderr}".split()) if result.exit_code else ""
+        return is_it(said)
+
+    try:
+        return wait_until(is_said, timeout_s=PATIENCE_S)
+    except AssertionError:
+        raise AssertionError(f"cluster status was to say {wanted}, and says: {said or 'nothing'}") from None
+
+
 class WatchedCluster(Running):
     """The nodes and members, beside a ZooKeeper and a Kafka that run; a context manager."""
 
@@ -102,33 +127,11 @@ class WatchedCluster(Running):
 
     def wait_until_well(self) -> float:
         """Wait until `kcoord cluster status` has nothing to say; return the seconds it took."""
-        said = ""
-
-        def is_well() -> bool:
-            nonlocal said
-            result = self.tool("cluster", "status")
-            said = f"{result.stdout} {result.stderr}"
-            return bool(result.exit_code == 0)
-
-        try:
-            return wait_until(is_well, timeout_s=PATIENCE_S)
-        except AssertionError:
-            raise AssertionError(f"it has not become well: {said}") from None
+        return wait_until_well(self.addresses)
 
     def wait_until_status_says(self, *words: str) -> float:
         """Wait until `kcoord cluster status` says all of this; return the seconds it took."""
-        said = ""
-
-        def is_said() -> bool:
-            nonlocal said
-            result = self.tool("cluster", "status")
-            said = " ".join(f"{result.stdout} {result.stderr}".split())
-            return result.exit_code != 0 and all(word in said for word in words)
-
-        try:
-            return wait_until(is_said, timeout_s=PATIENCE_S)
-        except AssertionError:
-            raise AssertionError(f"{words} were not said: {said}") from None
+        return wait_until_status_says(self.addresses, *words)
 
     # ---- as ZooKeeper has it ----------------------------------------------------------------------------------------
 
