@@ -83,7 +83,7 @@ class ClusterView:
 
     def troubles(self) -> list[str]:
         """Return what is not as it should be, a sentence each without its full stop."""
-        return [*self._troubles_of_shards(), *self._troubles_of_nodes()]
+        return [*self._troubles_of_shards(), *self._troubles_of_moves(), *self._troubles_of_nodes()]
 
     def _troubles_of_shards(self) -> Iterable[str]:
         leaderless = [shard.shard for shard in self.shards if shard.leader is None]
@@ -109,6 +109,22 @@ class ClusterView:
             )
         if least:
             yield f"{_shards(least)} no replica in sync to spare: if one more is lost, nothing is committed there"
+
+    def _troubles_of_moves(self) -> Iterable[str]:
+        """Say which new replicas are waited for; a node that is not there may never come."""
+        waiting: dict[int, list[int]] = {}
+        for shard in self.shards:
+            for node in shard.adding:
+                if node not in shard.isr:
+                    waiting.setdefault(node, []).append(shard.shard)
+        silent = {node.described.node_id for node in self.nodes if node.why_not_asked}
+        for number, shards in sorted(waiting.items()):
+            way_out = (
+                ", which is not there: start it, or name other replicas, or those of before, with `kcoord shard "
+                "reassign SHARD… --replicas NODE,…`"
+            )
+            where = way_out if number in silent else ""
+            yield f"{_shards(shards)} a reassignment that waits until node {number} is in sync{where}"
 
     def _troubles_of_nodes(self) -> Iterable[str]:
         if self.cluster_id is not None and self.controller is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from coordinator.local.java.jars import ReportProgress
 from coordinator.local.node import LocalClusterNode, admin_setting
 from coordinator.local.process.running import Running
-from coordinator.local.zookeeper import LocalZooKeeper
+from coordinator.local.zookeeper import LocalZooKeeper, LocalZooKeeperQuorum
 
 
 class LocalCluster(Running):
@@ -27,7 +27,7 @@ class LocalCluster(Running):
         nodes: int = 3,
         ports: Sequence[int] = (),
         admin_port: int | None = None,
-        zookeeper: LocalZooKeeper | None = None,
+        zookeeper: LocalZooKeeper | LocalZooKeeperQuorum | None = None,
         zookeeper_port: int = 0,
         settings: Mapping[str, object] | None = None,
         report: ReportProgress | None = None,
@@ -39,7 +39,9 @@ class LocalCluster(Running):
         self._admin_port = admin_port
         self._settings = dict(settings or {})
         self._own_zookeeper = zookeeper is None
-        self.zookeeper = zookeeper or LocalZooKeeper(data_dir / "zookeeper", port=zookeeper_port, report=report)
+        self.zookeeper: LocalZooKeeper | LocalZooKeeperQuorum = zookeeper or LocalZooKeeper(
+            data_dir / "zookeeper", port=zookeeper_port, report=report
+        )
         self.nodes: Sequence[LocalClusterNode] = ()
 
     @property
@@ -78,7 +80,7 @@ class LocalCluster(Running):
         return LocalClusterNode(
             number,
             self._kafka_bootstrap,
-            self.zookeeper.address,
+            self.zookeeper.hosts,
             self._data_dir / f"node-{number}",
             port=self._ports[number - 1],
             settings=self._settings | admin_setting(self._admin_port, number - 1),

@@ -118,6 +118,20 @@ class LocalZooKeeper(LocalService):
             raise LocalServiceError("ZooKeeper is running: stop it before its data is removed.")
         shutil.rmtree(self.data_dir / "storage", ignore_errors=True)
 
+    @property
+    def hosts(self) -> str:
+        """Return HOST:PORT, as the setting `zookeeper.hosts` of nodes has it."""
+        return self.address
+
+    @property
+    def servers(self) -> "Sequence[LocalZooKeeper]":
+        """Return the servers, of which this is the only one."""
+        return (self,)
+
+    def has_session(self, session_id: int) -> bool:
+        """Say whether the client of this session is connected to this server, and no other of the quorum."""
+        return f"sid={session_id:#x}," in self._ask("cons")
+
     def mode(self) -> str:
         """Return what the server says it is: standalone, leader or follower; empty if it does not serve."""
         for line in self._ask("srvr").splitlines():
@@ -164,7 +178,7 @@ class LocalZooKeeper(LocalService):
             "clientPortAddress": LOOPBACK,
             "admin.enableServer": "false",
             "maxClientCnxns": "0",
-            "4lw.commands.whitelist": "srvr,mntr",
+            "4lw.commands.whitelist": "srvr,mntr,cons",
             **self._config,
         }
         lines = "".join(f"{name}={value}\n" for name, value in properties.items())
@@ -199,7 +213,7 @@ class LocalZooKeeperQuorum(Running):
         )
 
     @property
-    def addresses(self) -> str:
+    def hosts(self) -> str:
         """Return HOST:PORT of each server, with commas between."""
         return ",".join(server.address for server in self.servers)
 

@@ -65,6 +65,7 @@ from coordinator.service.lifecycle import (
 )
 from coordinator.service.limits_seen import limits_seen
 from coordinator.service.machine import machine_of, mirrored_of, what_lacks
+from coordinator.service.place import place_of
 
 if TYPE_CHECKING:
     from coordinator.admin.node import Admin
@@ -143,7 +144,9 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
             log.info("stopping", why=why)
             await drain(disk, log)
             return Stopped(why, is_failure=False)
-        identity = identity_of(settings, disk, opened, members_at, peers_at, new_cluster_id=uuid.uuid4().hex)
+        identity = identity_of(
+            settings, disk, opened, members_at, peers_at, new_cluster_id=uuid.uuid4().hex, place=place_of(own.data_dir)
+        )
         node = ClusterNode(
             identity,
             settings.of_cluster_node,
@@ -399,15 +402,16 @@ def identity_of(
     peers_at: Address,
     *,
     new_cluster_id: str,
+    place: str = "",
 ) -> Identity:
     """Return what the data directory and the settings say of this node; a cluster that it makes gets the new id."""
-    place = directory.meta.membership
-    assert place is not None, "it is the directory of a node of a cluster"
+    membership = directory.meta.membership
+    assert membership is not None, "it is the directory of a node of a cluster"
     cluster = settings.cluster
     return Identity(
         node_id=settings.node.id,
         directory_id=directory.meta.directory_id,
-        starts=place.starts,
+        starts=membership.starts,
         forms=Cluster(
             cluster_id=new_cluster_id,
             shards=cluster.shards,
@@ -418,7 +422,7 @@ def identity_of(
         addresses={MEMBERS_ADDRESS: format_address(members_at), PEERS_ADDRESS: format_address(peers_at)},
         rack=settings.node.rack or socket.gethostname(),
         release=metadata.version("kcoord"),
-        cluster_id=place.cluster_id,
+        cluster_id=membership.cluster_id,
         controller_epoch=directory.memory.controller_epoch,
         seen=ZkSeen(directory.memory.node_epoch, directory.memory.buckets),
         log_ends={
@@ -426,6 +430,7 @@ def identity_of(
             for shard, log in opened.items()
         },
         damaged=directory.damaged,
+        place=place,
     )
 
 

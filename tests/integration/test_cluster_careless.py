@@ -8,14 +8,11 @@ import itertools
 import json
 import secrets
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
-from typer.testing import CliRunner
 
-from coordinator.cli import app
 from coordinator.client.request import RequestError, ask
 from coordinator.local.cluster import LocalCluster
 from coordinator.local.node import LocalClusterNode
@@ -26,6 +23,7 @@ from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, 
 from coordinator.protocol.text.addresses import parse_addresses
 from tests.helpers.node_process import NO_KAFKA
 from tests.helpers.waiting import wait_until
+from tests.helpers.watched_cluster import wait_until_status_says, wait_until_well
 from tests.helpers.zookeeper_client import zookeeper_client
 
 PATIENCE_S = 90.0
@@ -53,7 +51,7 @@ def cluster(
     """Yield three nodes; each test leaves them well."""
     folder = tmp_path_factory.mktemp("nodes")
     with LocalCluster(NO_KAFKA, folder, zookeeper=zookeeper, settings=settings) as nodes:
-        wait_until(lambda: is_well(nodes), timeout_s=PATIENCE_S, what="all shards are served and in sync")
+        wait_until_well(nodes.addresses)
         yield nodes
 
 
@@ -61,30 +59,6 @@ def cluster(
 def client(zookeeper: LocalZooKeeper) -> Iterator[KazooClient]:
     with zookeeper_client(zookeeper.address, timeout_s=30) as connected:
         yield connected
-
-
-def status(cluster: LocalCluster) -> Any:
-    """Return the result of `kcoord cluster status`."""
-    return CliRunner().invoke(app, ["cluster", "status", "--coordinator", cluster.addresses])
-
-
-def is_well(cluster: LocalCluster) -> bool:
-    return bool(status(cluster).exit_code == 0)
-
-
-def wait_until_status_says(cluster: LocalCluster, *words: str) -> None:
-    said = ""
-
-    def is_said() -> bool:
-        nonlocal said
-        result = status(cluster)
-        said = " ".join(f"{result.stdout} {result.stderr}".split())
-        return result.exit_code != 0 and all(word in said for word in words)
-
-    try:
-        wait_until(is_said, timeout_s=PATIENCE_S)
-    except AssertionError:
-        raise AssertionError(f"{words} were not said: {said}") from None
 
 
 def commit(cluster: LocalCluster) -> int:
@@ -151,14 +125,14 @@ def test_nodes_serve_on_when_zookeepers_data_is_wiped_until_its_newest_is_put_ba
     offset = commit(cluster)
     newest = copied(client, path)
     client.delete(path, recursive=True)
-    wait_until_status_says(cluster, "ZooKeeper has no /cluster any more", "put its data back")
+    wait_until_status_says(cluster.addresses, "ZooKeeper has no /cluster any more", "put its data back")
     offset = commit(cluster)
     assert committed(cluster) == everywhere(offset)
 
     put_back(client, newest)
     for node in cluster.nodes:
         node.restart()
-    wait_until(lambda: is_well(cluster), timeout_s=PATIENCE_S, what="all in sync again")
+    wait_until_well(cluster.addresses)
     assert committed(cluster) == everywhere(offset)
     offset = commit(cluster)
     assert committed(cluster) == everywhere(offset)
@@ -170,25 +144,27 @@ def test_garbage_in_zookeeper_is_named_and_harms_nothing(cluster: LocalCluster, 
     right = {bucket: client.get(bucket)[0] for bucket in buckets}
     for bucket in buckets:
         client.set(bucket, b"\xff garbage")
-    wait_until_status_says(cluster, "/shards/0 cannot be read, so its shards stay as they are", "put its value right")
+    wait_until_status_says(
+        cluster.addresses, "/shards/0 cannot be read, so its shards stay as they are", "put its value right"
+    )
     offset = commit(cluster)
 
     for bucket, value in right.items():
         client.set(bucket, value)
-    wait_until(lambda: is_well(cluster), timeout_s=PATIENCE_S, what="all well again")
+    wait_until_well(cluster.addresses)
     entry = json.loads(right[buckets[0]])
     shard = next(iter(entry["shards"]))
     entry["shards"][shard]["isr"] = [77]
     client.set(buckets[0], json.dumps(entry).encode())
-    wait_until_status_says(cluster, f"shard {shard} in", "cannot be used", "put its entry right")
+    wait_until_status_says(cluster.addresses, f"shard {shard} in", "cannot be used", "put its entry right")
     offset = commit(cluster)
     entry = json.loads(right[buckets[0]])
     entry["shards"][shard]["leader_epoch"] -= 1
     client.set(buckets[0], json.dumps(entry).encode())
-    wait_until_status_says(cluster, f"shard {shard} in", "an older value was put in the place of a newer one")
+    wait_until_status_says(cluster.addresses, f"shard {shard} in", "an older value was put in the place of a newer one")
     offset = commit(cluster)
     client.set(buckets[0], right[buckets[0]])
-    wait_until(lambda: is_well(cluster), timeout_s=PATIENCE_S, what="all well again")
+    wait_until_well(cluster.addresses)
     assert committed(cluster) == everywhere(offset)
 
 
@@ -200,8 +176,10 @@ def test_a_node_whose_address_others_cannot_reach_is_named_with_the_setting(
     third.kill()
     wrong = {**settings, "peers.advertised": "127.0.0.1:1"}
     with LocalClusterNode(3, NO_KAFKA, zookeeper.address, third.data_dir, port=third.port, settings=wrong):
-        wait_until_status_says(cluster, "node 3", "is not in contact with nodes 1, 2: look at peers.advertised of both")
+        wait_until_status_says(
+            cluster.addresses, "node 3", "is not in contact with nodes 1, 2: look at peers.advertised of both"
+        )
         offset = commit(cluster)
     third.start()
-    wait_until(lambda: is_well(cluster), timeout_s=PATIENCE_S, what="all in sync again")
+    wait_until_well(cluster.addresses)
     assert committed(cluster) == everywhere(offset)

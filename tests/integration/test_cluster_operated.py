@@ -5,7 +5,6 @@ Every wait is for something that happens, so that a slow machine makes the test 
 
 import json
 import secrets
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,13 +19,10 @@ from coordinator.local.cluster import LocalCluster
 from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalClusterNode
 from coordinator.local.zookeeper import LocalZooKeeper
-from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.parts import ResetPolicy
-from coordinator.protocol.text.addresses import parse_addresses
-from spark_kcoord.member.client import MemberClient
-from spark_kcoord.member.settings import MemberSettings
+from tests.helpers.steady_members import SteadyMember
 from tests.helpers.waiting import wait_until
+from tests.helpers.watched_cluster import events_of
 from tests.integration.test_cluster_members import rebalances
 
 PATIENCE_S = 60.0
@@ -66,57 +62,6 @@ def wait_until_well(cluster: LocalCluster) -> None:
     )
 
 
-def events_of(node: LocalClusterNode, name: str) -> list[dict[str, Any]]:
-    """Return the lines of a node's log that are of one kind."""
-    lines = [line for line in node.log_path.read_text().splitlines() if line.startswith("{")]
-    return [line for line in map(json.loads, lines) if line["event"] == name]
-
-
-class Committer:
-    """A member that commits without a pause what it owns, from its first assignment until its block ends."""
-
-    def __init__(self, addresses: str, group: str, topic: str) -> None:
-        self.group = group
-        self.results: list[ErrorCode] = []
-        self.failures: list[Exception] = []
-        self.owned: set[tuple[tuple[int, int], ...]] = set()
-        self._topic = topic
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work)
-        self.client = MemberClient(
-            MemberSettings(
-                coordinators=parse_addresses(addresses),
-                group_id=group,
-                client_id="test",
-                topics=(topic,),
-                reset_policy=ResetPolicy("earliest"),
-            )
-        )
-
-    def __enter__(self) -> "Committer":
-        self.client.join()
-        self.client.wait_for_assignment(complete=True, timeout_s=PATIENCE_S)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-        self.client.close()
-
-    def _work(self) -> None:
-        while not self._is_over.wait(0.002):
-            parts = self.client.assignment().partitions
-            self.owned.add(tuple((part.partition, part.owner_epoch) for part in parts))
-            offsets = [
-                OffsetToCommit(self._topic, part.partition, len(self.results) + 1, part.owner_epoch) for part in parts
-            ]
-            try:
-                self.results += [result.error for result in self.client.commit(offsets)]
-            except Exception as error:  # noqa: BLE001 - whatever it is, a commit has failed
-                self.failures.append(error)
-
-
 def replicas_of(cluster: LocalCluster) -> list[tuple[int, ...]]:
     """Return the replicas of each shard, as tools show them."""
     return [tuple(shard["replicas"]) for shard in tool(cluster.addresses, "shard", "list").told]
@@ -134,7 +79,7 @@ def test_node_is_added_and_another_removed_while_members_commit(
     wait_until_well(cluster)
     fourth = LocalClusterNode(4, kafka.bootstrap_servers, zookeeper.address, tmp_path / "node-4", settings=settings)
     with ExitStack() as stack:
-        members = [stack.enter_context(Committer(everybody, group, name)) for group in GROUPS]
+        members = [stack.enter_context(SteadyMember(everybody, group, name)) for group in GROUPS]
         stack.enter_context(fourth)
         dry = tool(everybody, "shard", "reassign", "--nodes", "1,2,3,4")
         assert {node for row in dry.told for node in row["added"]} == {4}
@@ -173,7 +118,7 @@ def test_rolling_restart_costs_members_no_commit_and_no_rebalance(
     name, everybody = topic(), cluster.addresses
     wait_until_well(cluster)
     with ExitStack() as stack:
-        members = [stack.enter_context(Committer(everybody, group, name)) for group in GROUPS]
+        members = [stack.enter_context(SteadyMember(everybody, group, name)) for group in GROUPS]
         planned = [rebalances(everybody, group) for group in GROUPS]
         led = 0
         for node in cluster.nodes:

@@ -52,7 +52,7 @@ def test_a_quorum_goes_on_without_its_leader(tmp_path: Path) -> None:
     with LocalZooKeeperQuorum(tmp_path) as quorum:
         assert sorted(server.mode() for server in quorum.servers) == ["follower", "follower", "leader"]
         (leader,) = [server for server in quorum.servers if server.mode() == "leader"]
-        with zookeeper_client(quorum.addresses) as client:
+        with zookeeper_client(quorum.hosts) as client:
             client.create("/kept", b"one")
             leader.kill()
             rest = [server for server in quorum.servers if server is not leader]

@@ -140,13 +140,13 @@ def _run_cluster(
         f"Each node's log is {data_dir}/node-N/node.log.",
         markup=False,
     )
-    zookeeper = cluster.zookeeper.address
+    kept, zookeeper = (broker, *cluster.zookeeper.servers), cluster.zookeeper.hosts
     sys.stdout.write(f"kafka {broker.bootstrap_servers}\nzookeeper {zookeeper}\ncoordinator {addresses}\n")
     _say_metrics(admin_port, nodes)
     _run_console(stack, addresses, data_dir, console_port)
     while True:
-        ended = _first_to_end(broker, cluster.zookeeper, *cluster.nodes)
-        if ended in (broker, cluster.zookeeper):
+        ended = _first_to_end(*kept, *cluster.nodes)
+        if ended in kept:
             raise _ended_by_itself(ended)
         _notes.print(f"{ended.name} has ended; it is started again. The end of {ended.log_path}:", markup=False)
         _notes.print(ended.log_tail(3), markup=False)

@@ -37,6 +37,7 @@ class ZkSeen:
 class Identity:
     """The identity of this node by its data directory and its settings.
 
+    `place` is what no copy of the directory shares with it: this process is the only one there. Empty if not known.
     `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
     `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
     aside. `forms` is the cluster that this node makes where there is none.
@@ -54,6 +55,7 @@ class Identity:
     seen: ZkSeen = field(default_factory=ZkSeen)
     log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
     damaged: frozenset[int] = frozenset()
+    place: str = ""
 
 
 def contradiction(image: Image, identity: Identity, lived: int | None = None) -> str:

@@ -251,7 +251,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         registration = replace(registration, node_epoch=known.version, lived=known.version, other_since_ms=None)
         registration, remember = _see(registration, known.version, now_ms)
         return registration, (*remember, LifeBegan(known.version))
-    if live is not None and live.value.directory_id != identity.directory_id:
+    if live is not None and not _is_former_life(live.value, identity):
         return _wait_for_the_other(registration, live.value, doubt, now_ms)
     if registration.has_lost_all is None:
         registration = replace(registration, has_lost_all=has_lost_all(image, identity))
@@ -263,6 +263,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         release=identity.release,
         state=registration.state,
         log_ends=dict(identity.log_ends),
+        place=identity.place,
     )
     multis = register(
         identity.node_id,
@@ -315,6 +316,12 @@ def _is_registered(registration: Registration) -> bool:
     return live.owner in (registration.owner, 0)
 
 
+def _is_former_life(live: LiveNode, identity: Identity) -> bool:
+    """Say whether a registration is surely of a process that has ended: it ran where this one has the lock now."""
+    is_same_place = live.place == identity.place or not (live.place and identity.place)
+    return live.directory_id == identity.directory_id and is_same_place
+
+
 def _why_replaced(registration: Registration) -> str:
     """Say who has registered in the place of this process, whose session goes on; empty if nobody has."""
     identity = registration.identity
@@ -330,7 +337,7 @@ def _why_replaced(registration: Registration) -> str:
 
 
 def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str, now_ms: int) -> Result:
-    """Another directory lives under this node id: it may be dead and not yet expired, or somebody's mistake.
+    """Another directory, or a copy, lives under this node id: it may be dead and not yet expired, or a mistake.
 
     It is read once more before it ends this node: word of its end may not have come.
     """
@@ -338,10 +345,18 @@ def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str,
     if now_ms < since_ms + registration.session_timeout_ms + MARGIN_MS:
         return replace(registration, other_since_ms=since_ms), ()
     at = ", ".join(f"{name} {address}" for name, address in sorted(other.addresses.items()))
-    why = (
-        f"node id {registration.identity.node_id} is in use by the node with directory {other.directory_id} "
-        f"({at or 'no address'}): give each node an id of its own"
-    )
+    node_id = registration.identity.node_id
+    if other.directory_id == registration.identity.directory_id:
+        why = (
+            f"node {node_id} runs ({at or 'no address'}), with directory {other.directory_id}, and so has this process "
+            "in another place: this is a copy, or that is. Leave alone which of them was there first, and never start "
+            "the other one; a new node gets an id of its own and an empty directory"
+        )
+    else:
+        why = (
+            f"node id {node_id} is in use by the node with directory {other.directory_id} ({at or 'no address'}): give "
+            "each node an id of its own"
+        )
     if why != doubt:
         return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)
     return _end(registration, why)

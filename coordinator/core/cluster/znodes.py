@@ -117,6 +117,8 @@ class LiveNode(_Value, frozen=True, kw_only=True):
     release: _Text
     state: NodeState = NodeState.READY
     log_ends: dict[int, LogEnd] = {}
+    place: _Text = ""
+    """The place of the directory, of which one process at most can be; empty from a release that does not say it."""
 
 
 class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

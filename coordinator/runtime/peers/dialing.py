@@ -7,7 +7,6 @@ told apart.
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from coordinator.protocol.text.addresses import Address, format_address
 
@@ -20,12 +19,12 @@ class NotReachedError(Exception):
         self.is_refused = is_refused
 
 
-async def dial(addresses: Sequence[Address], protocol: Callable[[str], asyncio.BaseProtocol], timeout_ms: int) -> None:
+async def dial(addresses: Sequence[Address], protocol: Callable[[str], asyncio.Protocol], timeout_ms: int) -> None:
     """Connect a protocol to the first address that accepts, each within the time-out; raises NotReachedError.
 
-    The protocol is made for the host that the address names.
+    The protocol is made for the host that the address names. One whose connection is given up with the dialing is told
+    that it is lost, perhaps twice.
     """
-    loop = asyncio.get_running_loop()
     whys: list[str] = []
     refusals: list[bool] = []
     for address in addresses:
@@ -33,7 +32,7 @@ async def dial(addresses: Sequence[Address], protocol: Callable[[str], asyncio.B
             async with asyncio.timeout(timeout_ms / 1000):
                 for host, port in await _resolved(address):
                     try:
-                        await loop.create_connection(partial(protocol, address[0]), host, port)
+                        await _connect(protocol(address[0]), (host, port))
                     except OSError as error:
                         refusals.append(isinstance(error, ConnectionRefusedError))
                         whys.append(f"{format_address((host, port))}: {error.strerror or error}")
@@ -46,6 +45,19 @@ async def dial(addresses: Sequence[Address], protocol: Callable[[str], asyncio.B
             refusals.append(False)
             whys.append(f"{format_address(address)}: {getattr(error, 'strerror', None) or error}")
     raise NotReachedError("; ".join(whys) or "it names no address", is_refused=bool(refusals) and all(refusals))
+
+
+async def _connect(protocol: asyncio.Protocol, address: Address) -> None:
+    """Connect a protocol, and tell it if its connection is given up with this.
+
+    uvloop, cancelled just after it has told a protocol of its connection, closes that without another word. The
+    connection would count as one that lives, until a write to it fails or its silence is noticed.
+    """
+    try:
+        await asyncio.get_running_loop().create_connection(lambda: protocol, *address)
+    except BaseException:
+        protocol.connection_lost(None)
+        raise
 
 
 async def _resolved(address: Address) -> list[Address]:

@@ -200,6 +200,7 @@ class Peers:
             if peer is None or peer.greeting is not None or peer.contact.to is not None:
                 return None
             peer.greeting = connection
+            peer.dialing = None  # it has done its work: whoever gives up a dialing means one without a connection
             connection.answers = KNOCK if peer.is_called else peer.contact.call
             hello = self._known.own_hello(connection.number, connection.answers)
         self._live[connection.number] = connection
@@ -363,12 +364,12 @@ class Peers:
                 peer.dialing = None
                 self._try(peer, at_once=peer.contact.of is not None)  # it may have called and the knock be closed
 
-    def _called(self) -> asyncio.BaseProtocol:
+    def _called(self) -> asyncio.Protocol:
         """Return the protocol of a connection that another node has opened."""
         connection = self._connection(None)
         return connection if self._tls is None else TlsEnd(self._tls.value.called, connection, advice=_ADVICE)
 
-    def _calling(self, node_id: int, host: str) -> asyncio.BaseProtocol:
+    def _calling(self, node_id: int, host: str) -> asyncio.Protocol:
         """Return the protocol of a connection to a node, which has to show a certificate for the host."""
         connection = self._connection(node_id)
         if self._tls is None:

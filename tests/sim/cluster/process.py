@@ -141,6 +141,7 @@ class ClusterProcess:
             seen=ZkSeen(disk.disk.memory.node_epoch, disk.disk.memory.buckets),
             log_ends=ends,
             damaged=disk.disk.damaged,
+            place=self.name,
         )
         self.node = ClusterNode(
             identity,

@@ -113,7 +113,7 @@ class Newcomer:
                     self.said.append(effect)
 
 
-def identity(node_id: int, *, directory: str = "", starts: int = 1, cluster: str = "") -> Identity:
+def identity(node_id: int, *, directory: str = "", starts: int = 1, cluster: str = "", place: str = "") -> Identity:
     return Identity(
         node_id=node_id,
         directory_id=directory or f"d{node_id}",
@@ -123,13 +123,14 @@ def identity(node_id: int, *, directory: str = "", starts: int = 1, cluster: str
         rack="r",
         release="1",
         cluster_id=cluster,
+        place=place,
     )
 
 
-def two_nodes() -> tuple[World, Newcomer, Newcomer]:
+def two_nodes(place: str = "") -> tuple[World, Newcomer, Newcomer]:
     """Return a cluster of two nodes that both are in sync with two shards, of which each leads one."""
     world = World()
-    one, two = Newcomer(world, identity(1)), Newcomer(world, identity(2))
+    one, two = Newcomer(world, identity(1, place=place)), Newcomer(world, identity(2))
     world.run()
     world.make_shards(
         ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=1, isr=(1, 2), replicas=(1, 2)),
@@ -199,6 +200,34 @@ def test_a_node_whose_registration_was_removed_registers_anew_and_leaves_nothing
     assert world.image().live[1].owner == one.port.owner
     assert world.isrs() == [(1, 2), (2, 1)]
     assert two.said == [JoinedCluster("c1", 2), LifeBegan(0)]
+
+
+def test_a_copy_of_a_directory_is_refused_while_its_node_runs_which_notices_nothing() -> None:
+    world, one, _ = two_nodes("here")
+    copy = Newcomer(world, identity(1, starts=2, cluster="c1", place="there"))
+    world.run(TIMEOUT_MS + MARGIN_MS + 1_000)
+    assert copy.said == [
+        MayNotJoin(
+            "node 1 runs (peers n1:9293), with directory d1, and so has this process in another place: this is a copy, "
+            "or that is. Leave alone which of them was there first, and never start the other one; a new node gets an "
+            "id of its own and an empty directory"
+        )
+    ]
+    assert one.said == [JoinedCluster("c1", 2), LifeBegan(0)]
+    assert world.isrs() == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(("place", "within_ms"), [("here", 200), ("there", TIMEOUT_MS + MARGIN_MS)])
+def test_a_node_that_restarts_elsewhere_waits_for_the_session_of_its_former_life(place: str, within_ms: int) -> None:
+    world, one, _ = two_nodes("here")
+    one.kill()
+    again = Newcomer(world, identity(1, starts=2, cluster="c1", place=place))
+    world.run(200)
+    assert (again.said == [LifeBegan(1)]) is (place == "here")
+    world.run(within_ms)
+    assert again.said == [LifeBegan(1)]
+    assert world.image().live[1].value.place == place
+    assert world.isrs() == [(1, 2), (2, 1)]
 
 
 def test_a_process_in_whose_place_another_registers_with_a_copy_of_its_directory_stops() -> None:
