@@ -19,7 +19,7 @@ _HOME = _HERE.parents[1] / ".pytest_cache" / "java"
 _SPARK = Path(pyspark.__file__).parent
 _ARCHIVE = _HOME / "spark.jsa"
 _QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-_MAKE = 'nice -n 5 "$@"; mv ../new.jsa ../spark.jsa; rm -rf "$PWD"'
+_MAKE = '"$@"; mv ../new.jsa ../spark.jsa; rm -rf "$PWD"'
 """Whatever the application came to: what Java had loaded until its end is in the archive."""
 
 
