@@ -132,7 +132,7 @@ def test_a_request_is_told_and_its_answer_comes_back() -> None:
     assert play(act).log.lines == []
 
 
-def test_everything_that_came_in_one_read_is_answered_by_one_write() -> None:
+def test_everything_that_came_in_one_read_is_answered_by_few_writes() -> None:
     async def act(on: Scene) -> None:
         on.listener.on_request = lambda connection, correlation, _: on.server.send_response(
             connection, correlation, PingResponse()
@@ -141,9 +141,15 @@ def test_everything_that_came_in_one_read_is_answered_by_one_write() -> None:
         assert isinstance(await peer.next_event(), HelloReceived)
         asked = [peer.session.send_request(Ping(1)) for _ in range(50)]
         peer.writer.write(b"".join(data for _, data in asked))
-        # 50 answers are far less than a segment: written at once they also come at once
-        answers = await asyncio.wait_for(peer.reader.read(65536), 20)
-        assert [event.correlation_id for event in peer.session.receive_bytes(answers)] == [n for n, _ in asked]
+        # 50 answers are far less than a segment: written at once they also come at once. A turn that takes long is cut.
+        numbers: list[int] = []
+        reads = 0
+        while len(numbers) < len(asked):
+            answers = await asyncio.wait_for(peer.reader.read(65536), 20)
+            numbers += [event.correlation_id for event in peer.session.receive_bytes(answers)]
+            reads += 1
+        assert numbers == [n for n, _ in asked]
+        assert reads < 10
 
     play(act)
 
