@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 NOT_RUN = ("skipped", "xfailed", "xpassed")
 
-SECOND_TRY = "SECOND TRY"
-"""Before the name of a test that failed and was run again, and the end of what it said."""
 DRAWN_ANEW = "drawn anew"
 """The profile in which hypothesis tries other examples in each run: `make properties`."""
 
@@ -97,17 +95,10 @@ def topic(kafka: "LocalKafka", topic_name: Callable[[], str]) -> Callable[..., s
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have a test run again that Spark's own time-out has ended, which no setting changes and a busy machine meets.
-
-    A test of real processes on a real clock that fails has one more try, and the run names it at its end (SECOND_TRY):
-    on a machine at a third of the usual pace one in some thousands fails by its own patience. No other test has one,
-    and what fails twice in a row fails.
-    """
+    """Have a test run again that Spark's own time-out has ended, which no setting changes and a busy machine meets."""
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, only_rerun=[NO_WORKER]))
-        elif item.get_closest_marker("kafka"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def _not_run(config: pytest.Config) -> list[str]:
@@ -124,5 +115,3 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     for line in _not_run(config):
         terminalreporter.write_line(f"FAILED: every test must run and pass, but this one was {line}", red=True)
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.write_line(f"{SECOND_TRY} {report.nodeid}: {str(report.longrepr)[-1000:]}", yellow=True)
