@@ -12,13 +12,13 @@ from pathlib import Path
 import pyspark
 
 from coordinator.local.java.runtime import find_java
+from tests.helpers.python_path import python_path
 from tests.helpers.small_spark import JAVA_OPTIONS
 
 _HERE = Path(__file__).parent
 _HOME = _HERE.parents[1] / ".pytest_cache" / "java"
 _SPARK = Path(pyspark.__file__).parent
 _ARCHIVE = _HOME / "spark.jsa"
-_QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 _MAKE = '"$@"; mv ../new.jsa ../spark.jsa; rm -rf "$PWD"'
 """Whatever the application came to: what Java had loaded until its end is in the archive."""
 
@@ -29,8 +29,7 @@ def main(command: list[str]) -> None:
     if environment.get("JAVA_HOME") != str(_HOME):  # else this is a run within a run
         _write_java()
         environment["JAVA_HOME"] = str(_HOME)
-        paths = [str(_HERE / "python"), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        environment["PYTHONPATH"] = python_path(_HERE / "python")
         if not _ARCHIVE.exists() or _ARCHIVE.stat().st_mtime < (_SPARK / "jars").stat().st_mtime:
             _start_archive(environment)
     os.execvpe(command[0], command, environment)
@@ -55,11 +54,11 @@ def _start_archive(environment: dict[str, str]) -> None:
     work = _HOME / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
-    options = [JAVA_OPTIONS, f"-XX:ArchiveClassesAtExit={_HOME / 'new.jsa'}", *_QUIET]
+    options = f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={_HOME / 'new.jsa'} -Xlog:cds*=off"
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.driver.extraJavaOptions": options,
     }
     submit = [str(_SPARK / "bin" / "spark-submit"), "--master", "local[2]"]
     submit += [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]

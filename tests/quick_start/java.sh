@@ -8,7 +8,7 @@ for ((at = 0; at < $# - 1; at++)); do
     settings=${given[at + 1]%%:*} path=${given[at + 1]#*:}
     if [[ ${given[at + 1]} == *:* && $settings != *.jar && $path == *"$jars" ]]; then
         given[at + 1]=$path:$settings
-        [ ! -e "$archive" ] || given=(-XX:SharedArchiveFile="$archive" -Xlog:cds=off -Xlog:cds+dynamic=off "${given[@]}")
+        [ ! -e "$archive" ] || given=(-XX:SharedArchiveFile="$archive" "-Xlog:cds*=off" "${given[@]}")
     fi
     break
 done

@@ -1,12 +1,18 @@
-"""The Java of `make test` moves Spark's settings behind its jars, and hands everything else on as it is."""
+"""The quick starts of `make test`: Java with Spark's settings behind its jars, PySpark imported as it is installed."""
 
+import os
+import re
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
-SCRIPT = Path(__file__).parents[1] / "quick_start" / "java.sh"
+QUICK_START = Path(__file__).parents[1] / "quick_start"
+SCRIPT = QUICK_START / "java.sh"
+PAGE = Path(__file__).parents[2] / "docs" / "SPARK.md"
 JARS = "/spark/jars/*"
 ONE = "/spark/jars/slf4j.jar"
 
@@ -43,8 +49,7 @@ def test_settings_are_behind_the_jars_and_the_archive_is_used_once_it_is_there(j
     archive.touch()
     assert arguments(java, *given) == [
         f"-XX:SharedArchiveFile={archive}",
-        "-Xlog:cds=off",
-        "-Xlog:cds+dynamic=off",
+        "-Xlog:cds*=off",
         *spark,
     ]
 
@@ -62,3 +67,33 @@ def test_settings_are_behind_the_jars_and_the_archive_is_used_once_it_is_there(j
 def test_anything_else_is_handed_on_as_it_is(java: Path, archive: Path, given: list[str]) -> None:
     archive.touch()
     assert arguments(java, *given) == given
+
+
+def of_the_page() -> str:
+    """Return what the page about Spark has users put into their `sitecustomize.py`."""
+    page = PAGE.read_text(encoding="utf-8")
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "pyspark.zip" in block]
+    return str(block)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [(QUICK_START / "python" / "sitecustomize.py").read_text(encoding="utf-8"), of_the_page()],
+    ids=["ours", "page"],
+)
+def test_pyspark_is_imported_as_it_is_installed_and_not_from_the_zip_file_that_spark_puts_before_it(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(text, encoding="utf-8")
+    zip_file = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    imported = []
+    for path in ([zip_file], [zip_file, tmp_path]):
+        python = subprocess.run(
+            [sys.executable, "-c", "import pyspark; print(pyspark.__file__)"],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, path))},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        imported.append(python.stdout.strip())
+    assert imported == [str(zip_file / "pyspark" / "__init__.py"), pyspark.__file__]
