@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import msgspec
 
-from tests.sim.cluster.checker import ViolationError
+from tests.sim.cluster.checker import ClusterChecker, ViolationError
 from tests.sim.cluster.mix import ClusterMix
+from tests.sim.cluster.peers import PeerNetwork
+from tests.sim.cluster.process import ClusterProcess
 from tests.sim.cluster.world import LOOK_MS, ClusterWorld
 
 SETTLED_MS = 5_000
@@ -112,3 +114,47 @@ class PutBackWorld(ClusterWorld):
         for process in self.processes:
             if not process.halts or "earlier time" not in process.halts[0]:
                 raise ViolationError("OldZooKeeper", f"{process.name} goes on with a ZooKeeper from before")
+
+
+class TwinWorld(ClusterWorld):
+    """A copy of a node's directory is started beside that node, in another place: the copy ends, and nobody notices.
+
+    The node is up and has its session: a copy that finds neither may register (decision 0062), and is not drawn. The
+    twin reaches ZooKeeper and no other node.
+    """
+
+    def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
+        super().__init__(seed, replace(mix, faults={}, loses_watches=0.0), dice)
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin()
+        schedule.run_until(SETTLED_MS)
+        first = dice.choice(self.processes)
+        while not first.is_up or first.node.replication is None:
+            schedule.run_until(schedule.now_ms + LOOK_MS)
+        twin, life = self._twin_of(first), first.life
+        schedule.run_until(schedule.now_ms + dice.choice((0, 200, 6_000)))
+        twin.start()
+        self.faults += 1
+        until_ms = schedule.now_ms + 2 * self.mix.settings.zookeeper_session_timeout_ms + HALTED_MS
+        while not twin.halts and schedule.now_ms < until_ms:
+            schedule.run_until(schedule.now_ms + LOOK_MS)
+        if not twin.halts or "this is a copy, or that is" not in twin.halts[0]:
+            raise ViolationError("OneOfACopy", f"{twin.name} goes on beside {first.name}, or ended by {twin.halts}")
+        if first.life != life:
+            raise ViolationError("OneOfACopy", f"{first.name} ended by its copy")
+        self._heal()
+        self._come_to_rest()
+
+    def _twin_of(self, first: ClusterProcess) -> ClusterProcess:
+        """Return a process with a copy of another's disk as it is now, in a place and with peers of its own."""
+        checker = ClusterChecker(self.cluster, self.schedule)
+        peers = PeerNetwork(self.dice, self.schedule, self.mix.peer_delays_ms)
+        twin = ClusterProcess(first.number, self.dice, self.schedule, self.mix, self.servers, peers, checker)
+        checker.processes, checker.shard_of = [twin], self._shard_of
+        twin.name, twin.clients, twin.halts = f"{first.name}-twin", self.clients, []
+        twin.disk.start()
+        twin.put_back(first.disk.copied())
+        return twin

@@ -92,3 +92,8 @@ def state_of_a_former_life() -> Patches:
 def knows_no_leader_epochs() -> Patches:
     """A node that takes the office takes what it reads of the shards for the newest there has been."""
     return [(office, "having_seen", lambda controller, leader_epochs: controller)]
+
+
+def copy_takes_the_place() -> Patches:
+    """A node takes whatever has its directory's id for a life of its own that is over."""
+    return [(registration, "_is_former_life", lambda live, identity: live.directory_id == identity.directory_id)]

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.sim.cluster.directed import CopiedNodeWorld, PutBackWorld
+from tests.sim.cluster.directed import CopiedNodeWorld, PutBackWorld, TwinWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.put_back import OldCopyWorld
@@ -14,6 +14,7 @@ from tests.sim.cluster.world import ClusterWorld
 FOUND_AT_ONCE = (
     "acknowledged-at-own-disk",
     "copy-leads",
+    "copy-takes-the-place",
     "deleted-by-epoch",
     "epochs-reused",
     "fetch-without-epoch",
@@ -68,3 +69,8 @@ def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller(
 def test_nodes_halt_whose_zookeeper_was_put_back_and_lose_nothing_when_it_is_mended() -> None:
     outcomes = [run_cluster_seed(seed, story_lines=40, kind=OldCopyWorld) for seed in range(4)]
     assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
+
+
+def test_a_copy_of_a_directory_that_is_started_beside_its_node_ends_and_nobody_else_notices() -> None:
+    outcome = run_cluster_seed(1, story_lines=40, kind=TwinWorld)
+    assert outcome.broken == "", outcome.shown
