@@ -23,10 +23,10 @@ _MOST_KINDS: Final = 200
 
 
 class LineFigures:
-    """The lines of one node (a structlog processor); from any thread."""
+    """The lines of one node (a structlog processor); from any thread, and from a signal that comes within a call."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a handler that logs runs on the main thread, which may hold it
         self._counts: Counter[tuple[str, str]] = Counter(dict.fromkeys(_FROM_THE_START, 0))
 
     def __call__(self, _log: WrappedLogger, level: str, line: EventDict) -> EventDict:
