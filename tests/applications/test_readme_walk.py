@@ -108,7 +108,7 @@ class Walk:
         for child in reversed(self._children):
             child.send_signal(signal.SIGINT)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(30)
+                child.wait(60)
             child.kill()
             child.wait()
 

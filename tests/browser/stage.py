@@ -32,7 +32,7 @@ class Stage:
 
     def described(self) -> int:
         """Count the groups that the console knows all of."""
-        with urllib.request.urlopen(f"{self.console.url}api/v1/overview", timeout=10) as said:
+        with urllib.request.urlopen(f"{self.console.url}api/v1/overview", timeout=30) as said:
             return int(json.loads(said.read())["described"])
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:

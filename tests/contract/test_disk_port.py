@@ -12,7 +12,7 @@ from coordinator.runtime.disk.disk import Disk
 from tests.helpers.loading import read_shard
 from tests.helpers.memory_disk import MemoryDisk
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Harness:

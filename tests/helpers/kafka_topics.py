@@ -32,7 +32,7 @@ def produce(servers: str, topic: str, rows: Iterable[tuple[int, Row]], **config:
         ]
         producer.flush()
         for future in sent:
-            future.get(timeout=10)
+            future.get(timeout=30)
     finally:
         producer.close()
 

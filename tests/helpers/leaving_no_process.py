@@ -16,7 +16,7 @@ from uuid import uuid4
 
 MARK = "KCOORD_TEST_RUN"
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class InterruptedRunError(BaseException):

@@ -10,7 +10,7 @@ import structlog
 from coordinator.protocol.messages import Request
 from coordinator.protocol.session import ResponseReceived, Role, Session, SessionEvent
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class RememberedLog:

@@ -88,7 +88,7 @@ class LoopbackCoordinator:
         self._listener.close()
         self.drop_connections()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(30)
         self._threads.clear()
 
     def drop_connections(self) -> None:

@@ -63,7 +63,7 @@ class LoopbackProxy:
         self._listener.close()
         self.cut()
         for thread in self._threads:
-            thread.join(5)
+            thread.join(30)
 
     def cut(self) -> None:
         """Reset all connections, and lose what was held of them."""
@@ -111,7 +111,7 @@ class LoopbackProxy:
             try:
                 if self._is_refusing or port is None:
                     raise ConnectionRefusedError
-                server = socket.create_connection(("127.0.0.1", port), timeout=5)
+                server = socket.create_connection(("127.0.0.1", port), timeout=30)
             except OSError:
                 _reset(client)
                 continue

@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.helpers.processes import eventually
 
 NO_KAFKA = "127.0.0.1:1"
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 _READY = re.compile(r"^kcoord: listening on (\S+)$", re.MULTILINE)
 
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def eventually(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:

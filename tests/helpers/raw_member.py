@@ -11,7 +11,7 @@ from coordinator.protocol.messages import Push, RegisterConsumer, RegisterConsum
 from coordinator.protocol.parts import Claim, ResetPolicy, StartPartition, Subscription
 from coordinator.protocol.session import PushReceived, ResponseReceived, Role, Session, SessionEvent
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PushT = TypeVar("PushT", bound=Push)
 
 

@@ -72,7 +72,7 @@ class ScriptedCoordinator:
                 self._converse(connection)
 
     def _converse(self, connection: socket.socket) -> None:
-        connection.settimeout(10)
+        connection.settimeout(30)
         session = Session(Role.COORDINATOR)
         connection.sendall(session.send_hello())
         if self._hangs_up_after is not None:

@@ -33,7 +33,7 @@ def test_a_standalone_node_is_ready_when_members_are_let_in(tmp_path: Path) -> N
         assert eventually(lambda: "kcoord_connections 0\n" in asked(address, "/metrics")[1], 30.0)
         assert "admin-is-open" not in node.said
         node.send(signal.SIGTERM)
-        assert node.process.wait(30) == 0
+        assert node.process.wait(60) == 0
 
 
 def test_a_node_of_a_cluster_without_zookeeper_says_why_it_is_not_ready(tmp_path: Path) -> None:

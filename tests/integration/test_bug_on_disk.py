@@ -69,7 +69,7 @@ class Rig:
 
 async def ask(rig: Rig, request: Request) -> Response:
     """Ask on a connection of its own until the shard is in service."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             peer = await Peer.connect(rig.address)
             await peer.next_event()

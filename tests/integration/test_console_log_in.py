@@ -98,7 +98,7 @@ def console_beside(on: Secured, folder: Path, *flags: str) -> Iterator[Console]:
         yield console
     finally:
         console.process.terminate()
-        assert console.process.wait(20) == 0
+        assert console.process.wait(60) == 0
 
 
 def commit(on: Secured, *groups: str) -> None:

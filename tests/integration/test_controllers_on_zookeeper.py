@@ -62,7 +62,7 @@ class Node:
     def close(self) -> None:
         self.port.close()
         self._events.put(None)
-        self._thread.join(10)
+        self._thread.join(30)
         self.proxy.__exit__(None, None, None)
 
     def reach(self, event: PeerReached | NodeAnswered) -> None:

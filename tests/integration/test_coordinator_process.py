@@ -294,7 +294,7 @@ def test_the_command_stops_cleanly_on_sigterm_and_prints_an_address_that_tools_t
         assert isinstance(answer, FindCoordinatorResponse)
         assert answer.coordinator == NodeAddress(1, *address)
         node.terminate()
-        assert node.wait(20) == 0
+        assert node.wait(60) == 0
         assert node.stdout.read() == ""
 
 
@@ -312,16 +312,16 @@ def test_dev_up_prints_all_addresses_and_stops_all(tmp_path: Path) -> None:
         assert up.stdout.readline() == f"kafka 127.0.0.1:{kafka_port}\n"
         assert up.stdout.readline() == f"coordinator 127.0.0.1:{port}\n"
         assert up.stdout.readline() == f"metrics http://127.0.0.1:{admin_port}/metrics\n"
-        with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/metrics", timeout=10) as said:
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/metrics", timeout=30) as said:
             assert b"kcoord_build_info" in said.read()
         with RawMember(f"127.0.0.1:{port}", "g") as tool:
             assert tool.ask(FindCoordinator("g")).error is ErrorCode.NONE
         name, url = up.stdout.readline().split()
         assert name == "console"
-        with urllib.request.urlopen(f"{url}api/v1/overview", timeout=10) as said:
+        with urllib.request.urlopen(f"{url}api/v1/overview", timeout=30) as said:
             assert said.status == 200
         up.send_signal(signal.SIGINT)
-        assert up.wait(30) == 0
+        assert up.wait(60) == 0
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), 5)
     with pytest.raises(ConnectionRefusedError):

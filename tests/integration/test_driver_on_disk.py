@@ -30,7 +30,7 @@ class GatedFiles(OsFiles):
 
     def sync(self, descriptor: int) -> None:
         self.syncs_begun += 1
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         if self.error is not None:
             raise self.error
         super().sync(descriptor)

@@ -45,7 +45,7 @@ class Inbox:
             return next((event for event in self.events if isinstance(event, kind) and holds(event)), None)
 
         with self._came:
-            self._came.wait_for(lambda: find() is not None, 20)
+            self._came.wait_for(lambda: find() is not None, 60)
         found = find()
         assert found is not None, f"no such {kind.__name__} came, but {self.events[-5:]}"
         return found

@@ -25,7 +25,7 @@ DEV_KAFKA = [sys.executable, "-W", "ignore", "-c", "from coordinator.cli import 
 def produce(broker: LocalKafka, topic: str, values: list[bytes]) -> None:
     with KafkaProducer(bootstrap_servers=broker.bootstrap_servers, acks="all") as producer:
         for future in [producer.send(topic, value=value, partition=0) for value in values]:
-            future.get(timeout=10)
+            future.get(timeout=30)
 
 
 def consume(broker: LocalKafka, topic: str, count: int) -> list[bytes]:

@@ -55,7 +55,7 @@ def test_a_node_that_is_told_to_stop_while_members_commit_drains_and_ends_well(a
             committer.start()
         assert eventually(lambda: all(committer.acknowledged > 200 for committer in committers))
         node.terminate()
-        assert node.wait(20) == 0, said.read_text()
+        assert node.wait(60) == 0, said.read_text()
         for committer in committers:
             committer.join(20)
     assert '"stopped"' in said.read_text()
@@ -78,7 +78,7 @@ def test_a_node_whose_standard_error_nobody_reads_goes_on_and_ends_well(tmp_path
         with RawMember(address, "g") as tool:
             assert tool.ask(FindCoordinator("g")).coordinator.port == int(port)
         node.send_signal(signal.SIGTERM)
-        assert node.wait(20) == 0
+        assert node.wait(60) == 0
 
 
 @pytest.mark.kafka

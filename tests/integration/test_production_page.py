@@ -42,7 +42,7 @@ def serving(command: list[str], log: Path) -> Iterator[None]:
         assert node.wait(60) == 0
     finally:
         node.kill()
-        node.wait(30)
+        node.wait(60)
 
 
 def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ RECORDS = 3_000
 WANTED = TopicRange("t", None, 0, 0, RECORDS)
 VALUES = [b"%d " % number * 200 for number in range(RECORDS)]
 LOGGED_IN_AGAIN = "Beginning SASL re-authentication"
-PATIENCE_S = 30
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,7 @@ def test_a_node_that_is_told_to_stop_while_it_loads_ends_well_and_soon(
     try:
         assert eventually(mark.exists)
         node.send(number)
-        assert node.process.wait(20) == 0, node.said
+        assert node.process.wait(60) == 0, node.said
         assert f"{number.name} came while the log was loaded" in node.said
         assert "listening" not in node.said
     finally:
@@ -137,7 +137,7 @@ def test_a_signal_before_the_node_is_there_ends_it_only_when_it_is_to_stop(
     node = NodeProcess(tmp_path, environment=beginning_with(IN_IMPORT, name=number.name))
     try:
         if number is signal.SIGTERM:
-            assert node.process.wait(20) == 0
+            assert node.process.wait(60) == 0
             assert node.said == "kcoord: SIGTERM came while no node ran: nothing is open, nothing to stop\n"
         else:
             node.wait_until_it_serves()
@@ -154,7 +154,7 @@ def test_a_second_sigterm_ends_a_node_that_does_not_come_to_its_end(
         node.send(signal.SIGUSR1)
         assert eventually(lambda: [line["phase"] for line in lines_of(node, "state")] == ["stopping"])
         node.send(signal.SIGTERM)
-        assert node.process.wait(20) == -signal.SIGTERM
+        assert node.process.wait(60) == -signal.SIGTERM
         assert "SIGTERM came again while the node was stopping: ended at once" in node.said
 
 
@@ -178,6 +178,6 @@ def test_signals_that_are_said_wait_for_no_reader(tmp_path: Path) -> None:
                     node.send_signal(number)
                     assert tool.ask(DescribeGroup("g")) is not None
             node.terminate()
-            assert node.wait(20) == 0
+            assert node.wait(60) == 0
         finally:
             node.kill()

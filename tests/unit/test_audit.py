@@ -149,7 +149,7 @@ def test_a_folder_of_records_answers_as_the_service_does_and_says_its_age(script
         for version, ids in (("1.3", ["PYSEC-1"]), ("1.1", [])):
             asked = {"package": {"name": "some_package", "ecosystem": "PyPI"}, "version": version}
             request = urllib.request.Request(service.url, json.dumps(asked).encode(), method="POST")
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=30) as answer:
                 assert [one["id"] for one in json.load(answer)["vulns"]] == ids
 
 

@@ -72,7 +72,7 @@ def values(place: Place, folder: Path) -> list[int]:
 
 def committed(place: Place, group: str, topic: str) -> int | None:
     """Return the group's offset of the topic's partition."""
-    offset: int | None = fetch_offsets(host_ports([place.coordinator.address]), group, timeout_s=10).get((topic, 0))
+    offset: int | None = fetch_offsets(host_ports([place.coordinator.address]), group, timeout_s=30).get((topic, 0))
     return offset
 
 

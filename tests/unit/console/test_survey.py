@@ -149,5 +149,5 @@ def test_a_bug_in_the_survey_is_told_on_every_page(monkeypatch: pytest.MonkeyPat
         survey = survey_of(coordinator, picture)
         monkeypatch.setattr(survey, "look_once", lambda: 1 // 0)
         survey.start()
-        assert told.wait(5)
+        assert told.wait(30)
     assert picture.heard().trouble == ENDED_BY_A_BUG

@@ -45,7 +45,7 @@ class Coordinators:
     def look(self, credential: Credential, old: Sight | None, now_s: float) -> Sight:
         self.asked.append(credential.name)
         if self.hold is not None:
-            assert self.hold.wait(10)
+            assert self.hold.wait(30)
         if self.are_away:
             raise NobodyAnswersError("the coordinator at h:1 cannot be reached")
         if credential.secret in self.bad:

@@ -54,7 +54,7 @@ async def listening(connections: Connections) -> AsyncIterator[int]:
 def run(play: Callable[[], Awaitable[None]]) -> list[str]:
     """Run a play; return the reasons in the log."""
     with structlog.testing.capture_logs() as lines:
-        asyncio.run(asyncio.wait_for(play(), 20))
+        asyncio.run(asyncio.wait_for(play(), 60))
     return [line["why"] for line in lines]
 
 

@@ -113,7 +113,7 @@ def play(script: Script, act: Callable[[World], Any]) -> World:
         world = World(script)
         outcome = act(world)
         if asyncio.iscoroutine(outcome):
-            await asyncio.wait_for(outcome, 20)
+            await asyncio.wait_for(outcome, 60)
         world.driver.stop("the test is over")
         return world
 

@@ -21,7 +21,7 @@ from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import DiskError, Files, OsFiles
 from tests.helpers.loading import read_shard
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 ROOT = Path(__file__).parents[4]
 
 

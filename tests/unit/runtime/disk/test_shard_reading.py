@@ -45,7 +45,7 @@ def run_with(disk: GatedDisk, act: Any) -> list[Event]:
 
 
 async def until_there_are(events: list[Event], number: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(events) < number:
             await asyncio.sleep(0)
 

@@ -17,7 +17,7 @@ from coordinator.runtime.kafka.mirror_port import MirrorPort
 from tests.helpers.loopback import RememberedLog
 from tests.helpers.waiting import wait_until
 
-PATIENCE_S = 20
+PATIENCE_S = 60.0
 
 
 def write_of(attempt: int, shard: int = 0, **more: Any) -> MirrorOffsets:

@@ -38,4 +38,4 @@ def test_a_protocol_whose_dialing_is_given_up_as_its_connection_is_made_is_told_
         assert caller.is_lost
         server.close()
 
-    run(asyncio.wait_for(whole(), 30))
+    run(asyncio.wait_for(whole(), 60))

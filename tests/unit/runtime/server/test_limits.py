@@ -61,7 +61,7 @@ async def is_refused(on: Scene) -> bool:
     """Connect; return whether the server closes the connection without a word."""
     peer = await on.connect(hello=False)
     try:
-        return await asyncio.wait_for(peer.reader.read(1), 10) == b""
+        return await asyncio.wait_for(peer.reader.read(1), 60) == b""
     except ConnectionResetError:
         return True
     finally:

@@ -29,7 +29,7 @@ from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 from tests.unit.runtime.server.test_server import HandClock, Listener
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PASSWORD = "c4n4ry-p4ssw0rd"
 ANSWER = ListGroupsResponse()
 

@@ -110,7 +110,7 @@ async def scene(settings: ServerSettings = SETTINGS) -> AsyncIterator[Scene]:
 def play(act: Callable[[Scene], Awaitable[None]], settings: ServerSettings = SETTINGS) -> Scene:
     async def whole() -> Scene:
         async with scene(settings) as made:
-            await asyncio.wait_for(act(made), 30)
+            await asyncio.wait_for(act(made), 60)
         return made
 
     return run(whole())
@@ -145,7 +145,7 @@ def test_everything_that_came_in_one_read_is_answered_by_few_writes() -> None:
         numbers: list[int] = []
         reads = 0
         while len(numbers) < len(asked):
-            answers = await asyncio.wait_for(peer.reader.read(65536), 20)
+            answers = await asyncio.wait_for(peer.reader.read(65536), 60)
             numbers += [event.correlation_id for event in peer.session.receive_bytes(answers)]
             reads += 1
         assert numbers == [n for n, _ in asked]

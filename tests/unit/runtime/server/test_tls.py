@@ -30,7 +30,7 @@ from tests.unit.runtime.server.test_server import HandClock, Listener
 
 pytestmark = pytest.mark.usefixtures("each_event_loop")
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 ANSWER = ListGroupsResponse(tuple(GroupSummary(f"group-{number:05}", "Stable", 3, 1) for number in range(5_000)))
 """Some hundred thousand bytes: many records of TLS."""
 

@@ -15,7 +15,7 @@ from spark_kcoord.options.offset_specs import EARLIEST_POSITION, LATEST_POSITION
 from tests.helpers.fake_cluster import FakeCluster, FakeLog
 
 SETTINGS = KafkaSettings(servers=("k:1",), retry_backoff_ms=1)
-PATIENCE_S = 5.0
+PATIENCE_S = 30.0
 
 
 def cluster(partitions: int = 3) -> FakeCluster:

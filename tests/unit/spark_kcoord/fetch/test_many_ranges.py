@@ -21,7 +21,7 @@ from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.fake_cluster import FakeCluster, FakeLog
 
 Rows = dict[tuple[str, int], list[int]]
-TIMEOUT_S = 5.0
+TIMEOUT_S = 30.0
 
 
 def settings_of(most_bytes: int = 1 << 20) -> KafkaSettings:

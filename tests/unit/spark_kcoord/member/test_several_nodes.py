@@ -103,7 +103,7 @@ def test_any_of_the_addresses_leads_to_the_coordinator(cluster: Cluster) -> None
     for node in range(3):
         with member((cluster.nodes[node].address,)) as client:
             assert client.join().member_id == "m1"
-            client.wait_for_assignment(complete=True, timeout_s=10)
+            client.wait_for_assignment(complete=True, timeout_s=30)
     assert asked_of(cluster.nodes[0], RegisterConsumer) == 3
     assert asked_of(cluster.nodes[1], RegisterConsumer) == asked_of(cluster.nodes[2], RegisterConsumer) == 0
 
@@ -117,7 +117,7 @@ def test_dead_addresses_before_a_living_one_cost_little(cluster: Cluster) -> Non
 def test_leader_that_dies_is_followed_to_the_next_and_nothing_is_lost_on_the_way(cluster: Cluster) -> None:
     with member(cluster.bootstrap) as client:
         client.join()
-        assert owned(client) == [0, 1] or client.wait_for_assignment(complete=True, timeout_s=10)
+        assert owned(client) == [0, 1] or client.wait_for_assignment(complete=True, timeout_s=30)
         assert commit(client, 5) is ErrorCode.NONE
         seen: list[list[int]] = []
         cluster.lead(1)
@@ -125,7 +125,7 @@ def test_leader_that_dies_is_followed_to_the_next_and_nothing_is_lost_on_the_way
         wait_until(lambda: seen.append(owned(client)) or asked_of(cluster.nodes[1], RegisterConsumer) == 1, "moved")  # type: ignore[func-returns-value]
         assert commit(client, 6) is ErrorCode.NONE
         assert {tuple(each) for each in seen} == {(0, 1)}
-        assert client.wait_for_assignment(complete=True, timeout_s=10).is_complete
+        assert client.wait_for_assignment(complete=True, timeout_s=30).is_complete
         assert cluster.nodes[1].received(FindCoordinator)[0] in (FindCoordinator("g", 4), FindCoordinator("g", 5))
 
 
@@ -137,12 +137,12 @@ def test_commit_under_way_when_the_leader_dies_is_asked_of_the_next(cluster: Clu
 
     with member(cluster.bootstrap) as client:
         client.join()
-        client.wait_for_assignment(complete=True, timeout_s=10)
+        client.wait_for_assignment(complete=True, timeout_s=30)
         cluster.nodes[0].script[CommitOffsets] = dies
         results: list[ErrorCode] = []
         thread = threading.Thread(target=lambda: results.append(commit(client, 7)))
         thread.start()
-        assert committing.wait(10)
+        assert committing.wait(30)
         cluster.lead(2)
         cluster.nodes[0].kill()
         thread.join(30)
@@ -155,7 +155,7 @@ def test_commit_under_way_when_the_leader_dies_is_asked_of_the_next(cluster: Clu
 def test_leader_that_falls_silent_is_left_before_the_session_is_over(cluster: Cluster) -> None:
     with member(cluster.bootstrap, session_timeout_ms=6_000) as client:
         client.join()
-        client.wait_for_assignment(complete=True, timeout_s=10)
+        client.wait_for_assignment(complete=True, timeout_s=30)
         cluster.nodes[0].script[Ping] = lambda _: None
         cluster.nodes[0].script[CommitOffsets] = lambda _: None
         cluster.lead(1)
@@ -173,7 +173,7 @@ def test_answer_that_comes_after_the_member_has_left_is_dropped(cluster: Cluster
 
     with member(cluster.bootstrap, session_timeout_ms=6_000) as client:
         client.join()
-        client.wait_for_assignment(complete=True, timeout_s=10)
+        client.wait_for_assignment(complete=True, timeout_s=30)
         cluster.nodes[0].script[CommitOffsets] = late
         cluster.lead(1)
         assert commit(client, 5) is ErrorCode.NONE
@@ -219,7 +219,7 @@ def test_nodes_that_point_at_each_other_in_a_circle_end_in_an_error_that_says_so
 def test_node_that_has_not_heard_of_the_new_leader_is_passed_over(cluster: Cluster) -> None:
     with member(cluster.bootstrap) as client:
         client.join()
-        client.wait_for_assignment(complete=True, timeout_s=10)
+        client.wait_for_assignment(complete=True, timeout_s=30)
         stale = cluster.found(1)
         cluster.lead(0)
         cluster.nodes[0].drop_connections()
@@ -234,7 +234,7 @@ def test_node_that_has_not_heard_of_the_new_leader_is_passed_over(cluster: Clust
 def test_cluster_without_a_leader_is_waited_for_with_what_it_has(cluster: Cluster) -> None:
     with member(cluster.bootstrap) as client:
         client.join()
-        client.wait_for_assignment(complete=True, timeout_s=10)
+        client.wait_for_assignment(complete=True, timeout_s=30)
         refusal = FindCoordinatorResponse(ErrorCode.COORDINATOR_NOT_AVAILABLE, "no leader is known")
         for node in cluster.nodes[1:]:
             node.script[FindCoordinator] = lambda _: refusal

@@ -87,7 +87,7 @@ def test_large_message_is_written_as_the_peer_takes_it(transport: Transport, lis
     with connected(transport, listener) as peer:
         transport.send(1, b"x" * size)
         received = 0
-        peer.settimeout(10)
+        peer.settimeout(30)
         while received < size:
             transport.wait(0)
             received += len(peer.recv(1 << 20))

@@ -33,7 +33,7 @@ class Coordinator:
     def __call__(self, nodes: Any, request: Any, timeout_s: float) -> FinishClaimsResponse:
         assert (nodes, request.group_id) == (NODES, "g")
         self.is_asked.set()
-        assert self.gate.wait(10)
+        assert self.gate.wait(30)
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
@@ -67,7 +67,7 @@ def test_only_the_newest_of_a_run_waits_while_one_is_told() -> None:
     coordinator.gate.clear()
     finished = FinishedBatches(timeout_s=1, ask=coordinator)
     finished.add(a_batch(0))
-    assert coordinator.is_asked.wait(10)
+    assert coordinator.is_asked.wait(30)
     for batch_id in (1, 2, 3):
         finished.add(a_batch(batch_id))
     finished.add(a_batch(0, run="other", until=99))
