@@ -334,13 +334,14 @@ def test_going_past_the_memory_bound_stops_the_log(tmp_path: Path) -> None:
 
 def test_shards_are_synced_beside_each_other_where_a_sync_takes_long(tmp_path: Path) -> None:
     together, reports = threading.Barrier(3), Reports()
-    slow, is_first_done = threading.Event(), threading.Event()
+    slow, is_first_there, is_first_done = threading.Event(), threading.Event(), threading.Event()
     first: list[Path] = []
 
     def sync(call: str, path: Path) -> bool:
         if call == "sync" and slow.is_set():
             if not first:
                 first.append(path)
+                is_first_there.set()
                 is_first_done.wait(WAIT_S)
             elif path == first[0]:
                 threading.Event().wait(0.01)
@@ -353,7 +354,7 @@ def test_shards_are_synced_beside_each_other_where_a_sync_takes_long(tmp_path: P
         disk.recover(shard)
     slow.set()
     disk.append(0, 0, 0, [b"alone, and long enough for the others to wait behind it"])
-    reports.wait(lambda: bool(first))
+    assert is_first_there.wait(WAIT_S)
     disk.append(0, 1, 0, [b"b"])
     for shard in range(1, 4):
         disk.append(shard, 0, 0, [b"a"])
