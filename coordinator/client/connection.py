@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from coordinator.client.log_in import LogInError, LogInRefusedError, log_in
-from coordinator.client.security import PLAINTEXT, ClientSecurity, SecurityError
+from coordinator.client.security import PLAINTEXT, ClientSecurity, LogInError, LogInRefusedError, SecurityError
 from coordinator.client.tls_reasons import why_tls_failed
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.messages import Request, Response
@@ -53,6 +52,8 @@ def open_socket(host: str, port: int, timeout_s: float, security: ClientSecurity
         if context is not None:
             sock = context.wrap_socket(sock, server_hostname=host)
         if security.is_log_in:
+            from coordinator.client.log_in import log_in  # loads a fifth of what a client is made of
+
             log_in(sock, security, deadline_s - time.monotonic())
     except BaseException:
         sock.close()

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from scramp import ScramClient, ScramException
 
-from coordinator.client.security import TOKEN_MECHANISM, ClientSecurity, SecurityError
+from coordinator.client.security import TOKEN_MECHANISM, ClientSecurity, LogInError, LogInRefusedError
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError, RemoteProtocolError
 from coordinator.protocol.framing import LENGTH_BYTES
 from coordinator.protocol.log_in import MOST_BYTES, Heard, LogInAnswered, LogInSession, token_message
@@ -21,14 +21,6 @@ from coordinator.protocol.session import Role
 
 MOST_ITERATIONS: Final = 1_000_000
 """The most that a coordinator may have the password hashed."""
-
-
-class LogInError(SecurityError):
-    """The client is not logged in; the text continues a sentence that begins with the coordinator's address."""
-
-
-class LogInRefusedError(LogInError):
-    """This client is not let in, or has no secret to log in with, and trying again with the same one would not help."""
 
 
 class Proof(Protocol):

@@ -79,6 +79,14 @@ class SecurityError(ValueError):
     """Settings that cannot be used; the text names the setting and what is allowed, and shows no secret."""
 
 
+class LogInError(SecurityError):
+    """The client is not logged in; the text continues a sentence that begins with the coordinator's address."""
+
+
+class LogInRefusedError(LogInError):
+    """This client is not let in, or has no secret to log in with, and trying again with the same one would not help."""
+
+
 @dataclass(frozen=True, slots=True)
 class Secret:
     """A secret as text, or the file that it is read from each time it is wanted, so that it may be exchanged."""

@@ -15,8 +15,7 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from coordinator.client.connection import CONNECT_ERRORS, open_socket, why_failed
-from coordinator.client.log_in import LogInRefusedError
-from coordinator.client.security import PLAINTEXT, ClientSecurity
+from coordinator.client.security import PLAINTEXT, ClientSecurity, LogInRefusedError
 from spark_kcoord.member.core.events import BytesReceived, Connected, ConnectionLost
 
 RECEIVE_BYTES: Final = 256 * 1024

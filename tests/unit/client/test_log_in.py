@@ -1,6 +1,8 @@
 """The log-in of a client: what it says, what it demands of the coordinator, and that no secret comes out of it."""
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,8 +11,8 @@ from pathlib import Path
 import pytest
 from scramp import ScramMechanism
 
-from coordinator.client.log_in import LogInRefusedError, log_in
-from coordinator.client.security import ClientSecurity, Secret, SecurityError
+from coordinator.client.log_in import log_in
+from coordinator.client.security import ClientSecurity, LogInRefusedError, Secret, SecurityError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.log_in import LogInAsked, LogInSession, token_in
 from coordinator.protocol.messages import ErrorResponse
@@ -188,3 +190,10 @@ def test_another_program_is_named() -> None:
     there.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with here, there, pytest.raises(SecurityError, match="an HTTP answer"):
         log_in(here, by_password(), PATIENCE_S)
+
+
+def test_a_client_that_only_connects_loads_nothing_of_a_log_in() -> None:
+    loaded = "import sys, coordinator.client.request, spark_kcoord.member.client; print('scramp' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True, text=True).stdout == "False\n"
+    )
