@@ -11,7 +11,8 @@ as sessions of 10 s need, then with 64 pings in flight; then owners commit 10 pa
 once. With fewer at once the node waits for the disk: 64 in flight leave up to a tenth of its core unused where a sync
 now and then takes 100 ms, so what they show, in a line of its own, is the latency and not what a core carries.
 
-With `--tls` (`make bench-group TLS=1`) members speak TLS and log in by SCRAM, one after the other as they connect.
+All the while a Prometheus scrapes the node's /metrics once a second (`--no-scrape`: nobody does). With `--tls` (`make
+bench-group TLS=1`) members speak TLS and log in by SCRAM, one after the other as they connect.
 
 `loop_max_ms` is the longest that one piece of work held the coordinator's event loop in all of that; the other
 figures are medians. The last line is OK when every bar is kept.
@@ -35,9 +36,11 @@ from benchmarks.group_core import LOAD_CORE, SERVER_CORE, CoreWatch
 from benchmarks.group_load import Group, Load, committing
 from benchmarks.group_members import KcoordMember, RefusedError
 from benchmarks.group_rounds import Round
+from benchmarks.group_scrapes import Scraper
 from benchmarks.group_secured import Secured
 from benchmarks.probed_node import ProbedNode
 from coordinator.core.limits import Limits
+from coordinator.local.process.ports import free_ports
 
 PING_INTERVAL_MS = 10_000 / 3
 IN_FLIGHT = 64
@@ -88,6 +91,7 @@ class Figures:
     pings_paced: list[Round] = field(default_factory=list)
     pings: list[Round] = field(default_factory=list)
     commits: list[Round] = field(default_factory=list)
+    scrapes: int = 0
     loop_max_ms: float = 0.0
     loop_max_by: str = "nothing"
 
@@ -237,10 +241,15 @@ def measure(arguments: argparse.Namespace, figures: Figures) -> int:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kcoord-group-")))
             secured = Secured(folder) if arguments.tls else None
-            settings = () if secured is None else secured.settings
+            (admin_port,) = free_ports(1)
+            settings = [f"admin.listen=127.0.0.1:{admin_port}", *(() if secured is None else secured.settings)]
             node = stack.enter_context(Coordinator(folder, topics, settings=settings))
             connect = None if secured is None else secured.connect
             load = stack.enter_context(closing(Load[KcoordMember](node.port, f"127.0.1.{number + 1}", connect)))
+            scraper = Scraper(f"127.0.0.1:{admin_port}")
+            scraped = stack.enter_context(ExitStack())
+            if not arguments.no_scrape:
+                scraped.enter_context(scraper)
             group: Group[KcoordMember] = Group("g", "wide", arguments.partitions)
             join_and_die(node, load, group, arguments.members, figures)
             if number == arguments.rounds - 1 and not arguments.joins_only:
@@ -248,6 +257,10 @@ def measure(arguments: argparse.Namespace, figures: Figures) -> int:
                 others = join_others(node, load, pinging - len(group.members), figures)
                 everyone, owners = [*group.members, *others], committing(group)
                 ping_and_commit(node, load, everyone, owners, arguments.rounds, arguments.seconds, figures)
+            scraped.close()
+            if scraper.seen is not None:
+                print(f"  {scraper.seen}", flush=True)
+                figures.scrapes += scraper.seen.count
     return pinging
 
 
@@ -260,6 +273,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0, help="length of a round of pings or commits")
     parser.add_argument("--tls", action="store_true", help="members speak TLS and log in by SCRAM")
+    parser.add_argument("--no-scrape", action="store_true", help="nobody reads /metrics meanwhile")
     parser.add_argument("--joins-only", action="store_true", help="leave pings and commits out; prints no summary")
     arguments = parser.parse_args()
     os.sched_setaffinity(0, {LOAD_CORE})
@@ -286,7 +300,7 @@ def main() -> int:
         f"handover_ms={text['handover_ms']} grace_ms={GRACE_MS} ping_members={pinging} "
         f"ping_p99_ms={text['ping_p99_ms']} pings_per_s={text['pings_per_s']} commits_per_s={text['commits_per_s']} "
         f"commit_p99_ms={text['commit_p99_ms']} fsync=1 loop_max_ms={text['loop_max_ms']} "
-        f"kib_per_member={text['kib_per_member']} tls={arguments.tls:d}"
+        f"kib_per_member={text['kib_per_member']} scrapes={figures.scrapes} tls={arguments.tls:d}"
     )
     print(f"bench-group: {'FAILED' if missed else 'OK'} {line}")
     return 1 if missed else 0

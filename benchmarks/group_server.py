@@ -23,6 +23,7 @@ from typing import Any
 from unittest.mock import patch
 
 from coordinator import service
+from coordinator.admin.surveying import Surveyor
 from coordinator.config import load_settings
 from coordinator.core.effects import Effect, OffsetToResolve
 from coordinator.core.events import Event, RequestArrived, ResolvedOffset, TopicMetadata
@@ -121,6 +122,7 @@ class Probe:
             (Connection, ("connection_made", "data_received", "connection_lost"), False),
             (port.Server, ("_flush_rest",), True),
             (Driver, ("_on_tick", "_on_wake", "_deliver", "_take_durable", "_take_durable_for_a_turn", "_write"), True),
+            (Surveyor, ("_begin", "_go_on"), True),
             *more,
         ):
             for name in names:
