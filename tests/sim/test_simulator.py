@@ -52,13 +52,13 @@ def test_a_seed_gives_one_history_whatever_the_hash_seed() -> None:
         )
         return tuple(word for word in done.stdout.splitlines()[-1].split() if "per_s" not in word)
 
-    first, *others = [said(hash_seed) for hash_seed in ("0", "1", "2")]
-    assert others == [first, first]
+    first, other = [said(hash_seed) for hash_seed in ("0", "1")]
+    assert first == other
 
 
 def test_how_runs_are_shared_out_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     def said(jobs: int) -> list[str]:
-        assert main(["run", "--seed", "0", "--runs", "4", "--jobs", str(jobs)]) == 0
+        assert main(["run", "--seed", "0", "--runs", "2", "--jobs", str(jobs)]) == 0
         lines = capsys.readouterr().out.splitlines()
         *counts, last = lines[next(index for index, line in enumerate(lines) if line.startswith("faults:")) :]
         return counts + [word for word in last.split() if "per_s" not in word]
