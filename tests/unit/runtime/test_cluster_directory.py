@@ -288,7 +288,7 @@ def test_a_process_that_is_killed_while_it_cuts_and_replaces_keeps_a_log_that_op
 
 _CUT = 5
 _CHANGE = f"""
-import sys, pathlib, threading
+import os, sys, pathlib, threading
 from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.runtime.disk.disk import ClusterDisk
@@ -297,7 +297,7 @@ from tests.helpers.loading import Found
 done = threading.Event()
 def say(kind):
     def take(_shard, end, *_):
-        print(kind, end, flush=True)
+        os.write(1, f"{{kind}} {{end}}\\n".encode())  # whole, whichever thread says it
         if kind == "installed":
             done.set()
     return take
