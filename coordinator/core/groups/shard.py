@@ -114,7 +114,7 @@ class Shard:
         self._reports = Reports(desk, self._reconciler, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
-        """Return the topics that Kafka is to be asked about for this shard."""
+        """Return the topics that Kafka is to be asked about for this shard, for members' sake or for their ends."""
         return {*self.desk.journal.state.groups_of_topic, *self.desk.awaited_topics}
 
     def watches_all_topics(self) -> bool:
