@@ -1,5 +1,7 @@
 """Topics of which a group has offsets and that none of its members has read: watched all the same, for their ends."""
 
+from msgspec.structs import replace
+
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.snapshot import records_of
 from coordinator.core.groups.hard.state import ShardState
@@ -15,7 +17,7 @@ from coordinator.protocol.messages.operators import (
     ResetOffsets,
     ResetOffsetsResponse,
 )
-from coordinator.protocol.parts import NewGroup, ResetTarget
+from coordinator.protocol.parts import NewGroup, ResetPolicy, ResetTarget
 from tests.helpers.node_world import NodeWorld
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
@@ -85,3 +87,87 @@ class TestTheyAreWatched:
         for record in records_of(world.state(0)):
             replay(found, record, None)
         assert found.groups_of_topic == {"t": {"g"}, "u": {"g"}} == world.state(0).groups_of_topic
+
+
+class TestTheyGetTheIdOfTheirTopic:
+    """An offset that was committed before Kafka had said the topic's id counts for the topic that it then says."""
+
+    @staticmethod
+    def made_again(world: NodeWorld) -> None:
+        world.kafka.ids["t"] = "id-again"
+        world.poll_topics()
+
+    @staticmethod
+    def start(world: NodeWorld, group_id: str = "g") -> int:
+        member = world.join("m1", group_id=group_id, reset_policy=ResetPolicy("earliest"))
+        return member.owned[T0].offset
+
+    def test_so_that_one_that_is_made_again_is_read_from_its_beginning(self) -> None:
+        world = NodeWorld({"t": 1})
+        commit(world, (T0, 60))
+        self.made_again(world)
+        assert self.start(world) == 10, "its records up to 60 are others than those that were read"
+
+    def test_and_nothing_else_of_them_changes(self) -> None:
+        world = NodeWorld({"t": 1})
+        asked = in_columns([OffsetToCommit(*T0, 60, metadata="by hand", leader_epoch=3)])
+        world.kafka.is_away = True
+        world.connect().ask(CommitOffsets("g", asked), CommitOffsetsResponse)
+        before = world.group().offsets[T0]
+        world.advance(5_000)
+        world.kafka.is_away = False
+        world.poll_topics()
+        assert (before.topic_id, world.group().offsets[T0]) == ("", replace(before, topic_id="id-t"))
+        assert self.start(world) == 60
+
+    def test_once_a_kafka_that_was_away_has_answered(self) -> None:
+        world = NodeWorld({"t": 1})
+        world.kafka.is_away = True
+        commit(world, (T0, 60))
+        world.restart()
+        world.kafka.is_away = False
+        world.poll_topics()
+        self.made_again(world)
+        assert self.start(world) == 10
+
+    def test_after_a_load_when_kafka_has_said_it_for_another_shard(self) -> None:
+        world = NodeWorld({"t": 1})
+        ids = [next(f"g{n}" for n in range(99) if world.node.shard_of(f"g{n}") == shard) for shard in range(2)]
+        world.kafka.is_away = True
+        commit(world, (T0, 60), group_id=ids[1])
+        world.restart()
+        world.is_load_late = True
+        world.kafka.is_away = False
+        world.restart()
+        loads, world.loads = world.loads, []
+        for _, load in sorted(loads, key=lambda each: each[1].shard):
+            world.happen(world.read(load))
+            if load.shard == 0:
+                world.join("m1", group_id=ids[0])
+        assert world.group(ids[1]).offsets[T0].topic_id == "id-t"
+
+    def test_of_many_groups_some_in_each_step(self) -> None:
+        world = NodeWorld({"t": 1}, shards=1, limits=Limits(slice_members=2))
+        world.kafka.is_away = True
+        names = [f"g{number}" for number in range(5)]
+        for name in names:
+            commit(world, (T0, 60), group_id=name)
+        world.kafka.is_away = False
+
+        def named() -> int:
+            return sum(world.group(name).offsets[T0].topic_id == "id-t" for name in names)
+
+        world.poll_topics()
+        assert named() == 2
+        world.advance(1_000)
+        assert named() == 5
+
+    def test_which_is_never_said_of_a_topic_that_does_not_exist(self) -> None:
+        world = NodeWorld({})
+        commit(world, (T0, 60))
+        world.poll_topics()
+        world.poll_topics()
+        assert world.group().offsets[T0].topic_id == ""
+        delete(world, T0)
+        world.kafka.topics["t"] = 1
+        assert self.start(world) == 10
