@@ -320,7 +320,7 @@ class Shard:
         self.desk.durable_end = max(self.desk.durable_end, end_offset)
         if not self.desk.unsent_probes:
             return False
-        self._membership.time_probes()
+        self._membership.probing.time()
         return True
 
     def handle_member(self, connection: Connection, correlation_id: int, request: MemberRequest) -> None:
