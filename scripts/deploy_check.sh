@@ -52,7 +52,7 @@ else
     wrong+=" systemd-analyze"
 fi
 
-.venv/bin/python scripts/boards.py --check || wrong+=" boards"
+.venv/bin/python -m scripts.boards --check || wrong+=" boards"
 
 if [ -n "$wrong" ]; then
     printf 'deploy-check: FAILED wrong=%s\n' "$(printf '%s' "${wrong# }" | tr ' ' ,)"

@@ -32,6 +32,7 @@ from coordinator.protocol.messages.operators import (
     ResetOffsetsResponse,
 )
 from coordinator.protocol.parts import ClaimState, PartitionDescription, PartitionResult, ResetResult, ResetTarget
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.text.escaping import one_line
 from coordinator.protocol.text.scopes import parse_scope
@@ -252,10 +253,14 @@ def _summary(kind: Kind, act: Act, count: int, refused: int) -> str:
     if not count and refused:
         what = "Every partition is refused"
     elif kind.takes_member or kind.name in ("pause", "resume"):
-        what = f"{count} partitions are concerned now"
+        what = f"{counted(count, 'partition is', 'partitions are')} concerned now"
     else:
-        what = f"{count} partitions would change" if act.dry_run else f"{count} partitions are done"
-    more = f"; {refused} are refused" if refused and count else ""
+        what = (
+            f"{counted(count, 'partition')} would change"
+            if act.dry_run
+            else f"{counted(count, 'partition is', 'partitions are')} done"
+        )
+    more = f"; {counted(refused, 'is refused', 'are refused')}" if refused and count else ""
     return f"{what}{more}.{' Nothing has been changed yet.' if act.dry_run else ''}"
 
 

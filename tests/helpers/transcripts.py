@@ -119,6 +119,11 @@ class Transcript:
         if name in self.world.watched or self.world.lists_all:
             self.world.poll_topics()
 
+    def do_again(self, name: str) -> None:
+        """Delete a topic and make it again, as large as it was; Kafka is asked after that."""
+        self.world.kafka.ids[name] = f"{self.world.kafka.topic_id(name)}-again"
+        self.world.poll_topics()
+
     def do_join(self, name: str, incarnation: str = "first") -> None:
         self._join(name, incarnation, {})
 

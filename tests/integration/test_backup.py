@@ -54,7 +54,14 @@ def test_consumer_goes_on_in_an_empty_coordinator_where_the_backup_has_its_group
     kcoord(own_coordinator, *words, "--execute", "--why", "a new disk")
     described = kcoord(own_coordinator, "group", "describe", name, "-o", "json").data
     assert [(control["kind"], control["partition"]) for control in described["controls"]] == [("partition-paused", 1)]
+
+    def lag() -> int:
+        partitions = kcoord(own_coordinator, "group", "describe", name, "-o", "json").data["partitions"]
+        return sum(partition["lag"] or 0 for partition in partitions)
+
+    assert eventually(lambda: lag() == 9), "of a group that nobody has joined"
     own_coordinator.kill()
     own_coordinator.start()
+    assert eventually(lambda: lag() == 9), "also after a restart"
     kcoord(own_coordinator, "group", "resume", name, "--topic", f"{name}:1", "--execute")
     assert seen + Counter(read(own_coordinator, name, 9)) == Counter(range(20)), "each record is read once"

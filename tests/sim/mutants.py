@@ -72,6 +72,7 @@ from tests.sim.mutants_starts import (
     first_member_back_gets_latest,
     hints_for_ever,
     nobody_is_waited_for,
+    offset_of_any_topic,
 )
 from tests.sim.run import Outcome, run_seed
 
@@ -511,6 +512,7 @@ OWN: Mapping[str, Mutant] = {
     "nobody-is-waited-for": Mutant("a forgotten group starts before others can come back", nobody_is_waited_for),
     "added-topic-by-policy": Mutant("a topic that a query adds starts by the policy", added_topic_by_policy),
     "hints-for-ever": Mutant("a deleted offset starts where a query's process began", hints_for_ever),
+    "offset-of-any-topic": Mutant("an offset counts for a topic that is made again", offset_of_any_topic),
     "second-member-accepted": Mutant("a second member of a program is let in", second_member_accepted),
     "one-says-that-both-share": Mutant("a program's members share when the newcomer says so", one_says_that_both_share),
     "probe-timed-when-asked": Mutant("a probe's time begins before it leaves", probe_timed_when_asked),

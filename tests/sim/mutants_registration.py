@@ -3,8 +3,8 @@
 from typing import Any
 
 from coordinator.core.groups.hard.records import Granted
-from coordinator.core.groups.membership import applications, registration
-from coordinator.core.groups.membership.registration import Membership
+from coordinator.core.groups.membership.places import applications, probing
+from coordinator.core.groups.membership.places.probing import Probing
 from coordinator.core.groups.reconciliation import grants
 from coordinator.core.groups.reconciliation.round_report import Round
 from coordinator.core.groups.soft.hints import Hints
@@ -12,24 +12,24 @@ from coordinator.core.groups.soft.shown import Shown
 
 
 def second_member_accepted() -> list[tuple[Any, str, Any]]:
-    return [(registration, "rivals", lambda *_: iter(()))]
+    return [(probing, "rivals", lambda *_: iter(()))]
 
 
 def one_says_that_both_share() -> list[tuple[Any, str, Any]]:
     def rivals(group: Any, request: Any, member_id: str) -> Any:
         return () if request.shares_application else applications.rivals(group, request, member_id)
 
-    return [(registration, "rivals", lambda *arguments: iter(rivals(*arguments)))]
+    return [(probing, "rivals", lambda *arguments: iter(rivals(*arguments)))]
 
 
 def probe_timed_when_asked() -> list[tuple[Any, str, Any]]:
-    time_probes = Membership.time_probes
+    time_probes = Probing.time
 
-    def time_all(self: Membership) -> None:
+    def time_all(self: Probing) -> None:
         self._desk.unsent_probes = dict.fromkeys(self._desk.unsent_probes, 0)
         time_probes(self)
 
-    return [(Membership, "time_probes", time_all)]
+    return [(Probing, "time", time_all)]
 
 
 def last_list_alone() -> list[tuple[Any, str, Any]]:

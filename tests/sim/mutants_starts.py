@@ -4,6 +4,7 @@ from typing import Any
 
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.recovery import Recovery
+from coordinator.core.groups.offsets.topic_ids import TopicIds
 from coordinator.core.groups.reconciliation import grants
 from coordinator.core.groups.reconciliation.grants import Grants
 from coordinator.core.groups.reconciliation.start_offsets import Start, start_of
@@ -61,3 +62,12 @@ def hints_for_ever() -> Patches:
             group.by_policy = marked
 
     return [(grants, "start_of", start_by_hints)]
+
+
+def offset_of_any_topic() -> Patches:
+    """Leave an offset that was committed before Kafka had told of its topic without that topic's id."""
+
+    def write(*_: Any) -> int:
+        return 0
+
+    return [(TopicIds, "_write", write)]

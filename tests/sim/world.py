@@ -228,7 +228,19 @@ class World:
                 why = self._unrest_of(group, (name, number), owners.pop((name, number), []))
                 if why is not None:
                     return why
-        return f"{owners} are owned and do not exist" if owners else None
+        return f"{owners} are owned and do not exist" if owners else self._unrest_without_id()
+
+    def _unrest_without_id(self) -> str | None:
+        """Say which offset would count for a topic that is made again, since it has no topic's id."""
+        for log in self.checker.logs:
+            for group_id, group in log.groups.items():
+                for (name, number), commits in group.commits.items():
+                    last = commits[-1] if commits else None
+                    if last is None or last.offset is None:
+                        continue  # it was deleted
+                    if not last.topic_id and name in self.kafka.topics:
+                        return f"the offset of {name}-{number} in group {group_id} is of any topic of that name"
+        return None
 
     def _unrest_of(self, group: GroupModel, partition: TopicPartition, owners: list[str]) -> str | None:
         name, number = partition

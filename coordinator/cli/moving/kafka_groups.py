@@ -22,6 +22,7 @@ from kafka.structs import TopicPartition as KafkaPartition
 from coordinator.client.configuration.command_config import read_named_values
 from coordinator.client.security import SecurityError
 from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.text.counts import counted
 from coordinator.runtime.kafka.access import KafkaAccess
 from coordinator.runtime.kafka.client import KafkaAwayError, KafkaClient
 from coordinator.runtime.kafka.failures import say_failure
@@ -79,7 +80,7 @@ class KafkaGroup:
 
     def say_members(self) -> str:
         """Say who is in it, for people."""
-        many = "members" if self.members is None else f"{self.members} member{'' if self.members == 1 else 's'}"
+        many = "members" if self.members is None else counted(self.members, "member")
         return f"Kafka's group '{self.group_id}' has {many} and is {self.state}"
 
 

@@ -20,6 +20,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import NewGroup, ResetResult, ResetTarget
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import ResetKind
 
 
@@ -98,17 +99,18 @@ def _tell(group: str, results: Sequence[ResetResult], manner: Manner) -> None:
     back = [result for result in good if _is_behind(result)]
     if back:
         records = -sum(delta_of(result) or 0 for result in back)
-        does = "would move" if manner.dry else "move"
+        does = "would move" if manner.dry else "moves" if len(back) == 1 else "move"
         notes.print(
-            f"Warning: {len(back)} partitions of group '{group}' {does} back, by {records} records in all: they are "
-            "read again."
+            f"Warning: {counted(len(back), 'partition')} of group '{group}' {does} back, by "
+            f"{counted(records, 'record')} in all, to be read again."
         )
     pending = [result for result in good if result.is_pending]
     if pending:
-        does = "would wait" if manner.dry else "wait"
+        does = "would wait" if manner.dry else "waits" if len(pending) == 1 else "wait"
+        owners = "its owner" if len(pending) == 1 else "their owners"
         notes.print(
-            f"Warning: {len(pending)} partitions of group '{group}' {does} for their owners to let go; what these "
-            "commit until then is read again where it is further. `kcoord group describe` shows them."
+            f"Warning: {counted(len(pending), 'partition')} of group '{group}' {does} for {owners} to let go; what is "
+            "committed until then is read again where it is further. `kcoord group describe` shows it."
         )
 
 
@@ -147,7 +149,7 @@ def _is_behind(result: ResetResult) -> bool:
 
 
 def _kept(result: ResetResult) -> ResetResult:
-    why = f"it would move back by {-(delta_of(result) or 0)} records; add --move-back to have it so"
+    why = f"it would move back by {counted(-(delta_of(result) or 0), 'record')}; add --move-back to have it so"
     return replace(result, error=ErrorCode.INVALID_REQUEST, message=why, is_pending=False)
 
 

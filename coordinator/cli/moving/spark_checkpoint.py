@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from coordinator.protocol.ids import MAX_OFFSET, TopicPartition, why_bad_partition
+from coordinator.protocol.text.counts import counted
 
 _NUMBER: Final = re.compile(r"\d{1,18}")
 _NO_OFFSET: Final = "-"
@@ -136,7 +137,7 @@ def _kind_of(text: str | None) -> str:
     if isinstance(offsets, str):
         return offsets
     topics = list(dict.fromkeys(topic for topic, _ in offsets))
-    more = f" and {len(topics) - _MOST_NAMED} more topics" if len(topics) > _MOST_NAMED else ""
+    more = f" and {counted(len(topics) - _MOST_NAMED, 'more topic')}" if len(topics) > _MOST_NAMED else ""
     return f'format("kafka"): {" ".join(topics[:_MOST_NAMED])}{more}'
 
 

@@ -11,6 +11,7 @@ from coordinator.cli.moving.kafka_groups import Committed
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import CommittedOffset, PartitionDescription, ResetResult
+from coordinator.protocol.text.counts import counted
 
 SPARK_EARLIEST: Final = -2
 """The beginning of a partition in the words of Spark's `startingOffsets`."""
@@ -69,7 +70,7 @@ def planned(
         back = 0 if old is None else old - each.offset
         if back > 0 and not moves_back:
             kept += 1
-            why = f"it would move back by {back} records; add --move-back to have it so"
+            why = f"it would move back by {counted(back, 'record')}; add --move-back to have it so"
             results.append(ResetResult(*partition, ErrorCode.INVALID_REQUEST, why, old, each.offset))
         else:
             results.append(ResetResult(*partition, old_offset=old, new_offset=each.offset))

@@ -8,6 +8,7 @@ import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
+from coordinator.protocol.text.counts import counted
 
 SomeGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group's id.", show_default=False)]
 Match = Annotated[
@@ -56,8 +57,8 @@ def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict
             answers[group] = ask(group)
         except KeyboardInterrupt:
             notes.print(
-                f"Stopped: {len(answers)} groups have answered, group '{group}' may have been changed, and those after "
-                "it have not been asked."
+                f"Stopped: {counted(len(answers), 'group has', 'groups have')} answered, group '{group}' may have been "
+                "changed, and those after it have not been asked."
             )
             code = ExitCode.INTERRUPTED
             break

@@ -11,6 +11,7 @@ from coordinator.cli.parts.surveying import note_silent_nodes, survey, survey_wh
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.client.cluster_view import ClusterView, NodeView
 from coordinator.protocol.text.addresses import format_address
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import NodeStatus
 
 clusters = typer.Typer(help="Look at all nodes and shards together.", no_args_is_help=True)
@@ -69,7 +70,7 @@ def status(coordinator: Coordinator, output: Output = OutputFormat.TABLE, timeou
     if troubles:
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
     there = [node for node in cluster.nodes if node.described.status != NodeStatus.GONE]
-    notes.print(f"All is well: {_count(len(there), 'node')}, {_count(len(cluster.shards), 'shard')}.")
+    notes.print(f"All is well: {counted(len(there), 'node')}, {counted(len(cluster.shards), 'shard')}.")
 
 
 @nodes.command("list")
@@ -182,7 +183,3 @@ def _cluster_as_json(cluster: ClusterView) -> Mapping[str, object]:
         "shards_without_leader": [shard.shard for shard in cluster.shards if shard.leader is None],
         "shards_out_of_sync": [shard.shard for shard in cluster.shards if len(shard.isr) < len(shard.replicas)],
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

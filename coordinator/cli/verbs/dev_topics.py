@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.parts.exits import notes
+from coordinator.protocol.text.counts import counted
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
 Kafka = Annotated[str, typer.Option("--kafka", metavar="HOST:PORT", help="A broker, such as that of `kcoord dev up`.")]
@@ -23,7 +24,7 @@ def topic(
     logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what goes wrong is told once, by us
     with errors_as_text():
         create_topic(kafka, topic, partitions)
-    notes.print(f"Topic '{topic}' has {partitions} partitions.")
+    notes.print(f"Topic '{topic}' has {counted(partitions, 'partition')}.")
 
 
 def produce(
@@ -38,7 +39,7 @@ def produce(
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     with errors_as_text():
         partitions = produce_numbers(kafka, topic, records)
-    notes.print(f"Wrote {records} records to {partitions} partitions of topic '{topic}'.")
+    notes.print(f"Wrote {counted(records, 'record')} to {counted(partitions, 'partition')} of topic '{topic}'.")
 
 
 def add_verbs(app: typer.Typer) -> None:

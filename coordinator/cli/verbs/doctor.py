@@ -32,6 +32,7 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.runtime import find_java
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.text.addresses import format_address
+from coordinator.protocol.text.counts import counted
 
 COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 ENOUGH_FILES: Final = 16_384
@@ -181,7 +182,7 @@ def coordinator_check(address: str | None, timeout_s: float) -> Reached:
         return Reached(Check("coordinator", "fail", address, why))
     node = response.coordinator
     where = f"node {node.node_id} at {format_address((node.host, node.port))}"
-    nodes = f"{len(response.nodes)} node{'s' if len(response.nodes) != 1 else ''}"
+    nodes = counted(len(response.nodes), "node")
     why = f"{nodes}, Kafka cluster {response.kafka_cluster_id or 'not known yet'}"
     return Reached(Check("coordinator", "ok", where, why), response.kafka_bootstrap)
 
@@ -201,5 +202,5 @@ def kafka_check(servers: tuple[str, ...], timeout_s: float) -> Check:
             client.close()
     except (KafkaAwayError, ValueError) as error:
         return Check("kafka", "fail", ",".join(servers), str(error))
-    brokers = f"{len(view.brokers)} broker{'s' if len(view.brokers) != 1 else ''}"
+    brokers = counted(len(view.brokers), "broker")
     return Check("kafka", "ok", ",".join(servers), f"{brokers}, cluster {view.cluster_id}")

@@ -10,6 +10,7 @@ from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_rows, w
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, groups_meant
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import PartitionDescription
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import ControlKind
 
 LAG_COLUMNS: Final = ("GROUP", "TOPIC", "#PARTITIONS", "LAG", "MAX-LAG", "UNKNOWN")
@@ -79,7 +80,8 @@ def _lag(coordinator: str, group: str, timeout: float) -> tuple[View, int]:
     names = ("topic", "partitions", "lag", "max_lag", "unknown")
     topics = [dict(zip(names, row[1:], strict=True)) for row in rows]
     if unknown:
-        notes.print(f"{unknown} partitions have no committed offset or no known end and are not counted.")
+        without = counted(unknown, "partition is", "partitions are")
+        notes.print(f"{without} not counted: no committed offset or no known end.")
     document = {"group": group, "lag": total, "counted_to": "high watermark", "unknown": unknown, "topics": topics}
     return View(LAG_COLUMNS, rows, lambda: document), total
 

@@ -13,6 +13,7 @@ from coordinator.console.web.reading import (
     in_turn,
 )
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Response
+from coordinator.protocol.text.counts import counted
 
 ACTS_AT_ONCE: Final = 2
 CHANGES_ARE_OFF: Final = "changes are off: start the console with --allow-changes"
@@ -44,7 +45,9 @@ class Actor:
             except (NotHeardError, RefusedError) as error:
                 if answers and not act.dry_run:
                     done = sum(len(one.rows) for one in [acts.result_of(kind, group, act, answers)])
-                    raise RefusedError(f"{error}; {done} partitions are done all the same") from error
+                    raise RefusedError(
+                        f"{error}; {counted(done, 'partition is', 'partitions are')} done all the same"
+                    ) from error
                 raise
         return acts.result_of(kind, group, act, answers)
 

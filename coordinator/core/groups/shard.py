@@ -16,7 +16,7 @@ from coordinator.core.groups.bounds.claim_watch import ClaimWatch
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.bounds.known_ends import finals_that_can_be, why_claims_beyond_end
 from coordinator.core.groups.bounds.lived_time import LivedTime
-from coordinator.core.groups.bounds.step_sizes import size_of
+from coordinator.core.groups.bounds.step_sizes import DEAR, size_of
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import ClaimsGivenUp, ClaimsRunning
 from coordinator.core.groups.hard.state import GroupState
@@ -28,6 +28,7 @@ from coordinator.core.groups.offsets.claims_together import begin_together
 from coordinator.core.groups.offsets.commits import Commits
 from coordinator.core.groups.offsets.out_of_range import Reports
 from coordinator.core.groups.offsets.releases import after_release, release, take_last_offsets
+from coordinator.core.groups.offsets.topic_ids import TopicIds
 from coordinator.core.groups.operators.verbs import Operators
 from coordinator.core.groups.partitions.in_topics import TopicNumbers, by_topic
 from coordinator.core.groups.reconciliation.late_stops import LateStops
@@ -68,23 +69,6 @@ from coordinator.protocol.parts import ClaimState, ClaimStatuses, PartitionResul
 
 MemberRequest = Ping | FetcherStarted | FetcherStopped | Advance | ConfirmClaims | LeaveGroup | ReportOutOfRange
 
-_DEAR = frozenset(
-    {
-        TimerKind.WINDOW,
-        TimerKind.SLICE,
-        TimerKind.LOOKUP,
-        TimerKind.STOP,
-        TimerKind.GRACE,
-        TimerKind.EXPIRY,
-        TimerKind.CLAIM_AGE,
-        TimerKind.CLAIM_TIMEOUT,
-        TimerKind.REGISTRATION,
-        TimerKind.LOOK,
-        TimerKind.TELL,
-    }
-)
-"""Timers of groups whose work grows with their size, of members whose work grows with what they have or let go of,
-or to many groups or connections at the same time."""
 _PARTITIONS_FOR_A_MEMBER = 50
 """So many partitions are taken from a member that is gone in the time in which a member without any is removed."""
 _MEMBERS_BEGUN_AT_ONCE = 50
@@ -109,12 +93,13 @@ class Shard:
         """Notes that a member said something."""
         self._departures = Departures(desk, self._reconciler, self._claim_watch, self._expiry, self._membership)
         self._late_stops = LateStops(desk, self._reconciler)
-        self._commits = Commits(desk, self._reconciler, self._expiry)
+        self._topic_ids = TopicIds(desk)
+        self._commits = Commits(desk, self._reconciler, self._expiry, self._topic_ids)
         self._operators = Operators(desk, self._reconciler, self._expiry, new_lookup_id)
         self._reports = Reports(desk, self._reconciler, new_lookup_id)
 
     def watched_topics(self) -> set[str]:
-        """Return the topics that Kafka is to be asked about for this shard."""
+        """Return the topics that Kafka is to be asked about for this shard, for members' sake or for their ends."""
         return {*self.desk.journal.state.groups_of_topic, *self.desk.awaited_topics}
 
     def watches_all_topics(self) -> bool:
@@ -161,6 +146,7 @@ class Shard:
                 yield desk.limits.slice_bytes  # its claims are looked at in a step of their own
             self._claim_watch.start(group)
             self._expiry.start(group)
+            self._topic_ids.start(group)
             self._recovery.start(group)
             if group.is_target_stale:
                 self._reconciler.window.note_change(group_id, "the coordinator restarted amid a change")
@@ -168,6 +154,7 @@ class Shard:
                 soft.changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
                 self._reconciler.begin_again(group_id)
+        self._topic_ids.started()
         desk.timelines.room.begin(desk.journal.state.groups)
         for soft in desk.soft.values():
             for session in soft.sessions.values():
@@ -182,9 +169,10 @@ class Shard:
         desk = self.desk
         allowance -= self._end_silent_sessions(desk.now_ms) // _PARTITIONS_LET_GO_OF_FOR_ONE_MOVED
         self._look_at_some()
+        self._topic_ids.write_some()
         now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms, desk.limits.slice_members):
-            if timer.kind in _DEAR:
+            if timer.kind in DEAR:
                 if allowance <= 0:
                     # Before anything is done, so that a large group's next slice comes after those that wait.
                     desk.timers.set(timer, desk.now_ms)
@@ -298,6 +286,8 @@ class Shard:
             is_matched = event.is_whole and registration.request.subscription.pattern is not None
             if is_matched or not answered.isdisjoint(registration.topics):
                 self.desk.known.append((registration, event))
+        self._topic_ids.topics_read(changed)
+        self._topic_ids.write_some()
         self._look_at_some()
         self._come_back()
 
@@ -330,7 +320,7 @@ class Shard:
         self.desk.durable_end = max(self.desk.durable_end, end_offset)
         if not self.desk.unsent_probes:
             return False
-        self._membership.time_probes()
+        self._membership.probing.time()
         return True
 
     def handle_member(self, connection: Connection, correlation_id: int, request: MemberRequest) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.core.events import RequestArrived
-from coordinator.core.groups.membership.identities import why_of_another_principal
+from coordinator.core.groups.membership.places.identities import why_of_another_principal
 from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.requests.routing import Router
 from coordinator.core.security.acl import Operation, ResourceKind

@@ -13,7 +13,7 @@ from coordinator.core.events import RequestArrived
 from coordinator.core.groups.assignment.subscriptions import named_topics
 from coordinator.core.groups.describe import summaries
 from coordinator.core.groups.desk import Clock
-from coordinator.core.groups.membership.identities import registers_again
+from coordinator.core.groups.membership.places.identities import registers_again
 from coordinator.core.groups.soft.sessions import Connection, Registration
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.kafka_metadata import Catalog

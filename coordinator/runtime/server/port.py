@@ -381,10 +381,10 @@ class Server:
             self.frame_due.pop(connection, None)
 
     def await_close(self, connection: "Connection") -> None:
-        """Expect the last bytes to leave in time."""
+        """Expect the last bytes to leave in time, counted from the first time that they are expected to."""
         for due in (self._hello_due, self._first_due, self.frame_due):
             due.pop(connection, None)
-        self._close_due[connection] = self.clock.monotonic_ms() + self.settings.close_timeout_ms
+        self._close_due.setdefault(connection, self.clock.monotonic_ms() + self.settings.close_timeout_ms)
 
     def _fit_to_file_limit(self) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

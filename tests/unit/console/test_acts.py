@@ -137,7 +137,7 @@ def test_a_preview_shows_old_new_and_delta_and_what_is_refused() -> None:
         (None, 4, None, "would wait for the owner"),
         (None, None, None, "refused"),
     ]
-    assert found.summary == "2 partitions would change; 1 are refused. Nothing has been changed yet."
+    assert found.summary == "2 partitions would change; 1 is refused. Nothing has been changed yet."
 
 
 class TestByHttp:
@@ -222,7 +222,7 @@ class TestByHttp:
             again = world.client.post(
                 "/groups/g/acts/reset-offsets", content=f"{form}&step=execute&why=w&confirm=g", headers=mark
             )
-            assert "partitions are done" in again.text
+            assert "1 partition is done" in again.text
             assert 'name="why"' not in again.text
             bad = world.client.post("/groups/g/acts/reset-offsets", content=f"{form}&step=execute", headers=mark)
             assert (bad.status_code, "&#39;why&#39; is missing" in bad.text) == (400, True)

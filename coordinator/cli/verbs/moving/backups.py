@@ -34,6 +34,7 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
 )
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import ControlKind
 
 BACKUP_COLUMNS: Final = ("GROUP", "#OFFSETS", "PAUSED", "#PAUSED", "#DRAINED", "#PENDING")
@@ -79,8 +80,8 @@ def backup(
         for group in found
     ]
     write_rows(output, BACKUP_COLUMNS, rows)
-    offsets = sum(len(group.offsets) for group in found)
-    notes.print(f"{file} has {len(found)} groups with {offsets} offsets, each group as it was when it was read.")
+    kept_of = f"{counted(len(found), 'group')} with {counted(sum(len(group.offsets) for group in found), 'offset')}"
+    notes.print(f"{file} has {kept_of}, each group as it was when it was read.")
 
 
 def _kept(group: str, coordinator: str, timeout: float) -> GroupKept | None:
@@ -192,7 +193,8 @@ def _write(outcomes: Sequence[Outcome], controls: Sequence[ControlResult], outpu
         write_results(shown, output, dry=dry)
         write_controls(controls, output, is_first=not shown)
     if len(shown) < len(results):
-        notes.print(f"{len(results) - len(shown)} partitions are where the backup has them.")
+        there = counted(len(results) - len(shown), "partition is", "partitions are")
+        notes.print(f"{there} as in the backup.")
 
 
 def add_verbs(clusters: typer.Typer) -> None:

@@ -23,6 +23,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroupResponse, FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import CommittedOffset
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.text.escaping import json_document
 from coordinator.protocol.vocabulary import ControlKind
 
@@ -102,13 +103,13 @@ def _tell(described: DescribeGroupResponse, coordinator: str, timeout: float) ->
     """Say what is about to change, and so is not in what is written."""
     group = described.group_id
     if described.members:
-        notes.print(
-            f"Warning: group '{group}' has {len(described.members)} members; what they commit from now on is not in it."
-        )
+        members = counted(len(described.members), "member")
+        notes.print(f"Warning: group '{group}' has {members}; what is committed from now on is not in it.")
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
     pending = sum(control.kind == ControlKind.RESET_PENDING for control in controls)
     if pending:
-        notes.print(f"Warning: {pending} resets of group '{group}' are pending and are not in it.")
+        resets = counted(pending, "reset is", "resets are")
+        notes.print(f"Warning: {resets} pending in group '{group}', and not in what is written.")
 
 
 def _write_starting_offsets(
@@ -131,13 +132,9 @@ def _write_starting_offsets(
     )
     found = starting_offsets(partitions, unknown)
     if found.from_claims:
-        notes.print(
-            f"{found.from_claims} partitions have no committed offset and start where their unfinished range begins."
-        )
+        notes.print(f"{_without_offset(found.from_claims)}; the start is where the unfinished range begins.")
     if found.from_beginning:
-        notes.print(
-            f"{found.from_beginning} partitions have no committed offset and start at their beginning, which is -2."
-        )
+        notes.print(f"{_without_offset(found.from_beginning)}; the start is the beginning, which is -2.")
     sys.stdout.write(json_document(msgspec.json.encode(found.offsets).decode()) + "\n")
 
 
@@ -153,10 +150,14 @@ def _committed(
     _must_be_some(group, offsets)
     if len(offsets) < len(meant):
         notes.print(
-            f"{len(meant) - len(offsets)} partitions have no committed offset and are not in it; who reads them next "
-            "starts them by its own auto.offset.reset."
+            f"{_without_offset(len(meant) - len(offsets))} and no line here; whoever reads there next starts by "
+            "auto.offset.reset of its own."
         )
     return offsets
+
+
+def _without_offset(number: int) -> str:
+    return counted(number, "partition has no committed offset", "partitions have no committed offset")
 
 
 def _fetched(

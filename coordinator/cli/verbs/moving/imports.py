@@ -15,6 +15,7 @@ from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetTarget
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import ResetKind
 
 if TYPE_CHECKING:
@@ -75,8 +76,9 @@ def _tell_batches(position: SourcePosition) -> None:
     )
     batch = "Batch" if len(position.unfinished) == 1 else "Batches"
     notes.print(
-        f"Warning: {batch} {begun} had begun and not finished, with {records} offsets. They are read again, and what "
-        "of them has reached the sink is there twice then; start the query once more and let it finish to avoid that."
+        f"Warning: {batch} {begun} had begun and not finished, with {counted(records, 'offset')}. That is read again, "
+        "and what of it has reached the sink is there twice then; start the query once more and let it finish to avoid "
+        "that."
     )
     if len(position.unfinished) > 1:
         notes.print(

@@ -29,6 +29,7 @@ from coordinator.protocol.messages import (
     ReassignShardsResponse,
 )
 from coordinator.protocol.parts import ShardChange, ShardReplicas
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import NodeStatus
 
 MOVE_COLUMNS: Final = (
@@ -186,8 +187,9 @@ def remove(
         return
     if len(others) < cluster.replication_factor:
         notes.print(
-            f"Warning: {len(others)} nodes are left that are ready, so shards have {len(others)} replicas and not "
-            f"{cluster.replication_factor}. Add a node first if there are to be as many."
+            f"Warning: {counted(len(others), 'node is', 'nodes are')} left and ready, so shards have "
+            f"{counted(len(others), 'replica')} and not {cluster.replication_factor}. Add a node first if there are to "
+            "be as many."
         )
     plan = _spread(cluster, having, others)
     _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
@@ -281,7 +283,7 @@ def _reassign(
         lambda now: [s.shard for s in now.shards if s.shard in plan and not _is_moved(s, plan[s.shard])],
         "not moved yet, and going on",
     )
-    notes.print(f"Moved: {len(plan)} of {len(cluster.shards)} shards.")
+    notes.print(f"Moved: {len(plan)} of {counted(len(cluster.shards), 'shard')}.")
 
 
 def _is_moved(shard: ShardView, wanted: Sequence[int]) -> bool:

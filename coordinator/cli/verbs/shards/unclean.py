@@ -12,6 +12,7 @@ import typer
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.client.cluster_view import ClusterView, ShardView
 from coordinator.protocol.parts import ShardDescription, UncleanLeader
+from coordinator.protocol.text.counts import counted
 
 
 def choose_unclean(cluster: ClusterView, shards: Sequence[int]) -> tuple[UncleanLeader, ...]:
@@ -36,8 +37,8 @@ def _reach(copy: ShardDescription) -> tuple[int, int]:
 def _say(shard: ShardView, node: int, copies: dict[int, ShardDescription]) -> None:
     for other, copy in sorted(copies.items()):
         notes.print(
-            f"Shard {shard.shard} on node {other}: {copy.log_end} records, the last of leader epoch {copy.last_epoch}; "
-            f"it knows that {copy.high_watermark} are committed."
+            f"Shard {shard.shard} on node {other}: {counted(copy.log_end or 0, 'record')}, the last of leader epoch "
+            f"{copy.last_epoch}; it knows that {copy.high_watermark} are committed."
         )
     silent = ", ".join(str(each) for each in shard.replicas if each not in copies) or "none"
     in_sync = ", ".join(map(str, shard.isr)) or "none that is known"
@@ -45,7 +46,8 @@ def _say(shard: ShardView, node: int, copies: dict[int, ShardDescription]) -> No
     end = copies[node].log_end or 0
     notes.print(f"Shard {shard.shard}: replicas that do not answer: {silent}; in sync: {in_sync}.")
     if known > end:
-        notes.print(f"Warning: {known - end} records that are known to be committed are lost.")
+        lost = counted(known - end, "record")
+        notes.print(f"Warning: {lost} known to be committed will be lost.")
     notes.print(
         f"Warning: whatever was acknowledged from record {end} of shard {shard.shard} on, and was in leader epochs up "
         f"to {shard.leader_epoch}, is lost, and the logs of the other replicas are moved aside when they come back."

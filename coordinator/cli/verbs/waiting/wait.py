@@ -13,6 +13,7 @@ from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, ask
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.vocabulary import GroupStatus
 
@@ -72,10 +73,10 @@ def _conditions(*, stable: bool, empty: bool, members: int | None, lag_below: in
             lambda group: None if group.state == GroupStatus.STABLE else f"it is {group.state or 'not there'}"
         )
     if empty:
-        conditions.append(lambda group: f"it has {len(group.members)} members" if group.members else None)
+        conditions.append(lambda group: f"it has {counted(len(group.members), 'member')}" if group.members else None)
     if members is not None:
         conditions.append(
-            lambda group: None if len(group.members) >= members else f"it has {len(group.members)} members"
+            lambda group: None if len(group.members) >= members else f"it has {counted(len(group.members), 'member')}"
         )
     if lag_below is not None:
         conditions.append(lambda group: _why_behind(group, lag_below))
@@ -86,7 +87,7 @@ def _why_behind(group: DescribeGroupResponse, lag_below: int) -> str | None:
     lags = [lag_of(partition) for partition in group.partitions]
     known = [lag for lag in lags if lag is not None]
     if not lags or len(known) < len(lags):
-        return f"the lag of {len(lags) - len(known)} of its {len(lags)} partitions is not known"
+        return f"the lag of {len(lags) - len(known)} of its {counted(len(lags), 'partition')} is not known"
     return None if sum(known) < lag_below else f"its lag is {sum(known)}"
 
 

@@ -3,6 +3,8 @@
 They are counted in partitions that change hands, of which a step is for a bounded number.
 """
 
+from typing import Final
+
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 
@@ -12,6 +14,24 @@ _PARTITIONS_FOR_A_GROUP = 3
 """So many partitions change hands in the time in which a group without any offsets is forgotten."""
 _TOLD_FOR_ONE_MOVED = 10
 """So many partitions are told a member that has them in the time in which one changes hands."""
+
+DEAR: Final = frozenset(
+    {
+        TimerKind.WINDOW,
+        TimerKind.SLICE,
+        TimerKind.LOOKUP,
+        TimerKind.STOP,
+        TimerKind.GRACE,
+        TimerKind.EXPIRY,
+        TimerKind.CLAIM_AGE,
+        TimerKind.CLAIM_TIMEOUT,
+        TimerKind.REGISTRATION,
+        TimerKind.LOOK,
+        TimerKind.TELL,
+    }
+)
+"""Timers of groups whose work grows with their size, of members whose work grows with what they have or let go of,
+or to many groups or connections at the same time."""
 
 
 def size_of(desk: Desk, timer: Timer) -> int:

@@ -187,7 +187,7 @@ class ShardState:
 
     groups: dict[str, GroupState] = field(default_factory=dict)
     groups_of_topic: dict[str, set[str]] = field(default_factory=dict)
-    """Index: the groups that have seen a topic."""
+    """Index: the groups that have seen a topic, or have offsets of it."""
     groups_with_patterns: set[str] = field(default_factory=set)
     """Index: the groups that subscribe by patterns."""
     bytes_of: dict[str, int] = field(default_factory=dict)

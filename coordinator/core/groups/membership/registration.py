@@ -1,8 +1,8 @@
 """The way into a group: registration, coming back, and two processes with one identity.
 
 A member is bound to one connection. A process that shows the identity of a member whose connection lives is made to
-wait while that connection is probed, so that a copied identity is refused and a dead one is replaced. A member that
-comes back as the same process keeps what it has, and nobody else notices.
+wait while that connection is probed, so that a copied identity is refused and a dead one is replaced; `places` has the
+probes. A member that comes back as the same process keeps what it has, and nobody else notices.
 """
 
 from collections.abc import Mapping
@@ -30,16 +30,17 @@ from coordinator.core.groups.hard.records import (
 )
 from coordinator.core.groups.hard.replay.replay import changes_target
 from coordinator.core.groups.hard.state import GroupState
-from coordinator.core.groups.membership.applications import rivals, why_second
 from coordinator.core.groups.membership.gone_back import GoneBack, end_shown
-from coordinator.core.groups.membership.identities import (
+from coordinator.core.groups.membership.listed_claims import Look
+from coordinator.core.groups.membership.looks import Looks
+from coordinator.core.groups.membership.places.applications import why_second
+from coordinator.core.groups.membership.places.identities import (
     why_fenced_instance,
     why_id_in_use,
     why_of_another_principal,
     why_of_later_process,
 )
-from coordinator.core.groups.membership.listed_claims import Look
-from coordinator.core.groups.membership.looks import Looks
+from coordinator.core.groups.membership.places.probing import Probing
 from coordinator.core.groups.membership.recovery import Recovery, is_yet_to_begin
 from coordinator.core.groups.membership.subscribed_topics import SubscribedTopics
 from coordinator.core.groups.membership.validation import Refusal, facts_of, why_malformed, why_unfit
@@ -49,7 +50,7 @@ from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.node_wide import SHORT_STAYS
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Probe, RegisterConsumer, RegisterConsumerResponse
+from coordinator.protocol.messages import RegisterConsumer, RegisterConsumerResponse
 from coordinator.protocol.parts import ClaimStatuses
 from coordinator.protocol.vocabulary import Handover
 
@@ -71,6 +72,7 @@ class Membership:
         self._claim_watch = claim_watch
         self._gone_back = GoneBack(desk, reconciler)
         self._looks = Looks(desk)
+        self.probing = Probing(desk)
         self._known_assignors = tuple(assignors)
         self.topics = SubscribedTopics(desk)
 
@@ -201,7 +203,7 @@ class Membership:
         """Return False when the connection of the member that is in its place is asked first whether it lives."""
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
-        rival = self._rival(group, registration, member_id) if group is not None else None
+        rival = self.probing.rival(group, registration, member_id) if group is not None else None
         if group is None or rival is None:
             return True
         session = desk.session_of(request.group_id, rival)
@@ -211,50 +213,8 @@ class Membership:
             self._refuse_as_used(registration, group, rival)
             return False
         self.forget_registration(registration.connection_id)
-        session.newcomer = registration
-        desk.newcomers[registration.connection_id] = (request.group_id, rival)
-        desk.connections[registration.connection_id].is_registering = True
-        desk.push(session.connection_id, Probe())
-        desk.unsent_probes[request.group_id, rival] = desk.journal.log_end_offset
-        self.time_probes()
+        self.probing.ask(session, registration, rival)
         return False
-
-    def time_probes(self) -> None:
-        """Begin the time of the probes that have left: a slow disk holds them back and shortens no member's time."""
-        desk = self._desk
-        sent = [key for key, end_offset in desk.unsent_probes.items() if end_offset <= desk.durable_end]
-        for key in sent:
-            del desk.unsent_probes[key]
-            desk.timers.set(Timer(TimerKind.PROBE, *key), desk.now_ms + desk.limits.probe_timeout_ms)
-
-    def _rival(self, group: GroupState, registration: Registration, member_id: str) -> str | None:
-        """Return the member in whose place a registration would come, if there is one that lives.
-
-        That is the same member as another process, or another member of the same program for the same topics. After a
-        restart of the coordinator one that has not come back yet keeps its place from those who had none.
-        """
-        request = registration.request
-        known = group.members.get(member_id)
-        is_other = known is not None and known.facts.incarnation != request.incarnation
-        if is_other and self._is_connected(group, member_id):
-            return member_id
-        others = rivals(group, request, member_id)
-        return next((other for other in others if self._keeps_place(group, other, is_new=known is None)), None)
-
-    def _keeps_place(self, group: GroupState, member_id: str, *, is_new: bool) -> bool:
-        session = self._desk.session_of(group.group_id, member_id)
-        is_awaited = session is not None and session.is_awaited
-        return self._is_connected(group, member_id) or (is_new and is_awaited)
-
-    def _is_connected(self, group: GroupState, member_id: str) -> bool:
-        session = self._desk.session_of(group.group_id, member_id)
-        return session is not None and session.connection_id is not None
-
-    def _close_old(self, group_id: str, member_id: str, why: str) -> None:
-        session = self._desk.session_of(group_id, member_id)
-        if session is not None and session.connection_id is not None:
-            self._desk.close(session.connection_id, f"another process took the place of member {member_id}: {why}")
-            session.connection_id, session.disconnected_ms = None, self._desk.now_ms
 
     def _refuse_as_used(self, registration: Registration, group: GroupState, member_id: str) -> None:
         """Refuse the registration whose place a living member has."""
@@ -264,20 +224,6 @@ class Membership:
             return
         why = why_id_in_use(group, registration.request, member_id)
         self._refuse(registration, ErrorCode.MEMBER_ID_IN_USE, why)
-
-    def take_newcomer(self, group_id: str, member_id: str) -> Registration | None:
-        """Return the registration that waits for a member's connection to answer, and wait no longer."""
-        session = self._desk.session_of(group_id, member_id)
-        if session is None or session.newcomer is None:
-            return None
-        newcomer, session.newcomer = session.newcomer, None
-        del self._desk.newcomers[newcomer.connection_id]
-        self._desk.unsent_probes.pop((group_id, member_id), None)
-        self._desk.timers.cancel(Timer(TimerKind.PROBE, group_id, member_id))
-        connection = self._desk.connections.get(newcomer.connection_id)
-        if connection is not None:
-            connection.is_registering = False
-        return newcomer
 
     def heard(self, connection: Connection) -> None:
         """Note that a member said something: its session is new again, and who probes it is refused."""
@@ -289,16 +235,16 @@ class Membership:
             assert group_id is not None
             assert member_id is not None
             group = self._desk.group(group_id)
-            newcomer = self.take_newcomer(group_id, member_id)
+            newcomer = self.probing.take_newcomer(group_id, member_id)
             assert group is not None
             assert newcomer is not None
             self._refuse_as_used(newcomer, group, member_id)
 
     def probe_timed_out(self, group_id: str, member_id: str) -> None:
         """Give the place of a member that did not answer to the process that waits for it."""
-        newcomer = self.take_newcomer(group_id, member_id)
+        newcomer = self.probing.take_newcomer(group_id, member_id)
         if newcomer is not None:
-            self._close_old(group_id, member_id, "it did not answer a probe")
+            self.probing.close_old(group_id, member_id, "it did not answer a probe")
             self.register(newcomer)
 
     # ---- in ---------------------------------------------------------------------------------------------------------
@@ -382,7 +328,7 @@ class Membership:
         if session is not None and session.connection_id not in {None, registration.connection_id}:
             assert session.connection_id is not None
             desk.close(session.connection_id, f"member {member_id} has registered on a new connection")
-        newcomer = self.take_newcomer(group.group_id, member_id)
+        newcomer = self.probing.take_newcomer(group.group_id, member_id)
         self._looks.forget(registration.connection_id)
         joined_ms = session.joined_ms if session is not None else desk.now_ms
         session = MemberSession(registration.connection_id, desk.now_ms, facts.session_timeout_ms, joined_ms=joined_ms)

@@ -40,7 +40,7 @@ class Departures:
         self._membership.forget_connection(connection.connection_id)
         waiting_for = desk.newcomers.get(connection.connection_id)
         if waiting_for is not None:
-            self._membership.take_newcomer(*waiting_for)
+            self._membership.probing.take_newcomer(*waiting_for)
         if connection.group_id is None or connection.member_id is None:
             return
         group_id, member_id = connection.group_id, connection.member_id
@@ -51,7 +51,7 @@ class Departures:
         session.connection_id = None
         session.disconnected_ms = desk.now_ms
         session.why_disconnected = why
-        newcomer = self._membership.take_newcomer(group_id, member_id)
+        newcomer = self._membership.probing.take_newcomer(group_id, member_id)
         if newcomer is not None:
             self._membership.register(newcomer)
             session = desk.session_of(group_id, member_id)
@@ -83,7 +83,7 @@ class Departures:
         if group is None or session is None or member_id not in group.members:
             return
         why = f"no message for {self._desk.now_ms - session.last_heard_ms} ms"
-        newcomer = self._membership.take_newcomer(group_id, member_id)
+        newcomer = self._membership.probing.take_newcomer(group_id, member_id)
         self._say_fenced(session, ErrorCode.UNKNOWN_MEMBER_ID, f"{why}; register again")
         self._remove(
             group_id,
@@ -98,7 +98,7 @@ class Departures:
 
     def leave(self, group_id: str, member_id: str, why: str) -> None:
         """Remove a member that wants to go; its claims are closed and everything is released."""
-        newcomer = self._membership.take_newcomer(group_id, member_id)
+        newcomer = self._membership.probing.take_newcomer(group_id, member_id)
         self._remove(group_id, member_id, EventKind.MEMBER_LEFT, why, None, keeps_running_claims=False)
         if newcomer is not None:
             self._membership.register(newcomer)

@@ -19,6 +19,7 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.offsets import committed_offsets
+from coordinator.core.groups.offsets.topic_ids import TopicIds
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.reconciliation.read_only import why_read_only
 from coordinator.core.groups.reconciliation.reconciler import Reconciler
@@ -36,8 +37,9 @@ from coordinator.protocol.parts import PartitionResult, TopicOffsets
 class Commits:
     """The commits in the groups of one shard."""
 
-    def __init__(self, desk: Desk, reconciler: Reconciler, expiry: Expiry) -> None:
+    def __init__(self, desk: Desk, reconciler: Reconciler, expiry: Expiry, topic_ids: TopicIds) -> None:
         self._desk = desk
+        self._topic_ids = topic_ids
         self._reconciler = reconciler
         self._expiry = expiry
 
@@ -159,6 +161,7 @@ class Commits:
                 settings = GroupSettings(group_id, 0, "", None, group.handover, False, owner=group.owner)
                 desk.journal.decide(settings)
             desk.journal.decide(OffsetsCommitted(group_id, committed))
+            self._topic_ids.note(committed, group_id)
             self._expiry.note_used(desk.journal.state.groups[group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]

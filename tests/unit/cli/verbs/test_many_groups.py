@@ -174,8 +174,8 @@ class TestWait:
     @pytest.mark.parametrize(
         ("condition", "why"),
         [
-            (("--empty",), "it has 1 members"),
-            (("--members", "2"), "it has 1 members"),
+            (("--empty",), "it has 1 member"),
+            (("--members", "2"), "it has 1 member"),
             (("--lag-below", "4"), "its lag is 4"),
         ],
     )
@@ -198,7 +198,7 @@ class TestWait:
     def test_a_lag_that_is_not_known_is_not_small(self, run):
         unknown = DescribeGroupResponse(group_id="g", partitions=(PartitionDescription("t", 0, None, 9),))
         result = run("wait", "g", "--lag-below", "5", "--timeout", "0", describe=unknown)
-        assert "the lag of 1 of its 1 partitions is not known" in result.stderr
+        assert "the lag of 1 of its 1 partition is not known" in result.stderr
 
     def test_a_coordinator_that_is_away_is_asked_until_time_is_over(self):
         arguments = ["group", "wait", "g", "--empty", "--timeout", "20ms", "--coordinator", "127.0.0.1:1"]

@@ -489,7 +489,7 @@ class TestLagAndMembers:
         )
         assert (result.exit_code, result.stderr) == (
             0,
-            "1 partitions have no committed offset or no known end and are not counted.\n",
+            "1 partition is not counted: no committed offset or no known end.\n",
         )
         assert json.loads(run(["lag", "team", "-o", "json"], {}).stdout)["lag"] == 70
 

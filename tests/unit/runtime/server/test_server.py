@@ -399,6 +399,21 @@ def test_a_closing_peer_that_does_not_read_is_given_up_after_the_close_timeout()
     play(act, ServerSettings(max_connections=100, output_buffer_bytes=64 * 1024 * 1024))
 
 
+def test_a_connection_that_is_closed_twice_has_its_first_deadline_and_holds_up_nobody_else() -> None:
+    async def act(on: Scene) -> None:
+        for _ in range(2):
+            await on.connect()
+        first, second = sorted(on.server._live, key=lambda live: live.id)
+        on.server.await_close(first)
+        on.server.await_close(second)
+        on.pass_ms(SETTINGS.close_timeout_ms - 1)
+        on.server.await_close(first)
+        on.pass_ms(1)
+        await until(lambda: on.server.connections == 0)
+
+    play(act)
+
+
 def test_connections_over_the_limit_are_closed_with_one_line_for_all() -> None:
     async def act(on: Scene) -> None:
         welcome = [await on.connect() for _ in range(2)]

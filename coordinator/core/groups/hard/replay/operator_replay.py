@@ -16,7 +16,8 @@ from coordinator.core.groups.hard.operator_records import (
     ResetsPlanned,
 )
 from coordinator.core.groups.hard.records import CommittedPart
-from coordinator.core.groups.hard.replay.changes import commit, discard, own, release, release_each
+from coordinator.core.groups.hard.replay.changes import commit, own, release, release_each
+from coordinator.core.groups.hard.replay.indexes import drop_from_indexes
 from coordinator.core.groups.hard.state import Grant, GroupState, ShardState
 
 
@@ -25,9 +26,7 @@ def delete_group(state: ShardState, record: GroupDeleted) -> None:
     group = state.groups.pop(record.group_id)
     assert not group.members, f"group {record.group_id} is deleted while it has members"
     discharge(state, group)
-    state.groups_with_patterns.discard(record.group_id)
-    for topic in group.topics:
-        discard(state.groups_of_topic, topic, record.group_id)
+    drop_from_indexes(state, group)
 
 
 def _pause_changed(group: GroupState, record: PauseChanged) -> None:

@@ -57,6 +57,13 @@ from coordinator.core.groups.hard.replay.changes import (
     release_each,
     release_together,
 )
+from coordinator.core.groups.hard.replay.indexes import (
+    ABOUT_OFFSETS,
+    ABOUT_TOPICS,
+    drop_from_indexes,
+    index_offsets,
+    index_topics,
+)
 from coordinator.core.groups.hard.replay.life_replay import LIFE_REPLAY
 from coordinator.core.groups.hard.replay.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState, TopicState
@@ -83,26 +90,16 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
     change(group, record)
     if kind not in _KEEPS_SIZE or group.offsets.bytes != group.counted_offsets:
         charge(state, group)
-    if kind in _ABOUT_TOPICS:
-        _index_topics(state, group, record)
-
-
-def _index_topics(state: ShardState, group: GroupState, record: Record) -> None:
-    """Keep the shard's indexes of which groups know a topic, and which subscribe by patterns."""
-    if isinstance(record, TopicSeen):
-        state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
-    elif group.patterns:
-        state.groups_with_patterns.add(record.group_id)
-    else:
-        state.groups_with_patterns.discard(record.group_id)
+    if kind in ABOUT_TOPICS:
+        index_topics(state, group, record)
+    elif kind in ABOUT_OFFSETS:
+        index_offsets(state, group, record)
 
 
 def _group_expired(state: ShardState, record: GroupExpired) -> None:
     group = state.groups.pop(record.group_id)
     discharge(state, group)
-    state.groups_with_patterns.discard(record.group_id)
-    for topic in group.topics:
-        discard(state.groups_of_topic, topic, record.group_id)
+    drop_from_indexes(state, group)
 
 
 def _group_emptied(state: ShardState, record: GroupEmptied) -> None:
@@ -477,4 +474,3 @@ _KEEPS_SIZE: Final = frozenset(
     }
 )
 """Records that change nothing of a group's account but its offsets, which show it themselves."""
-_ABOUT_TOPICS: Final = frozenset({TopicSeen, TopicsMatched, MemberJoined, MemberRemoved})

@@ -132,7 +132,7 @@ def test_restored_twice_nothing_is_done_the_second_time(run: Run, file: Path) ->
     before = len(world.events())
     ran = restore(run, world, file, "--execute")
     assert (ran.data, ran.exit_code) == ({"offsets": [], "controls": []}, 0)
-    assert "3 partitions are where the backup has them." in ran.stderr
+    assert "3 partitions are as in the backup." in ran.stderr
     assert len(world.events()) == before
 
 
@@ -143,7 +143,7 @@ def test_group_that_has_gone_on_is_not_taken_back_unless_told(run: Run, world: N
     assert [(row["delta"], row["state"]) for row in ran.data["offsets"]] == [(-5, "refused")]
     ran = restore(run, world, file, "--execute", "--move-back")
     assert (ran.exit_code, world.committed()) == (0, {T0: 20, T1: 30})
-    assert "1 partitions of group 'g' move back, by 5 records in all" in ran.stderr
+    assert "1 partition of group 'g' moves back, by 5 records in all" in ran.stderr
 
 
 def test_running_member_keeps_what_is_as_in_the_backup_and_is_asked_for_the_rest(run: Run, file: Path) -> None:
@@ -297,7 +297,7 @@ def test_restore_that_is_stopped_shows_what_it_has_done_and_can_be_asked_for_aga
     ran = restore(run, other, file, "--execute")
     assert ran.exit_code == 130
     assert [row["group"] for row in ran.data["offsets"]] == ["g", "g"]
-    assert "Stopped: 1 groups have answered, group 'other' may have been changed" in ran.stderr
+    assert "Stopped: 1 group has answered, group 'other' may have been changed" in ran.stderr
     monkeypatch.undo()
     again = restore(run, other, file, "--execute")
     assert (again.exit_code, other.committed("other")) == (0, {T0: 40})

@@ -28,7 +28,7 @@ def world() -> NodeWorld:
 def test_starting_offsets_name_partitions_that_the_group_has_not_heard_of(run: Run, world: NodeWorld) -> None:
     ran = run(world, "export", "g", "--as", "starting-offsets")
     assert json.loads(ran.stdout) == {"t": {"0": 20, "2": 30, "1": -2}, "u": {"0": 40}}
-    assert ran.stderr == "1 partitions have no committed offset and start at their beginning, which is -2.\n"
+    assert ran.stderr == "1 partition has no committed offset; the start is the beginning, which is -2.\n"
 
 
 def test_some_of_it_can_be_chosen(run: Run, world: NodeWorld) -> None:
@@ -44,7 +44,7 @@ def test_csv_is_what_kafkas_tool_reads(run: Run, world: NodeWorld) -> None:
 def test_members_that_go_on_are_told_of(run: Run, world: NodeWorld) -> None:
     world.join("m1", topics=("t",))
     ran = run(world, "export", "g", "--as", "csv")
-    assert "Warning: group 'g' has 1 members; what they commit from now on is not in it." in ran.stderr
+    assert "Warning: group 'g' has 1 member; what is committed from now on is not in it." in ran.stderr
 
 
 def test_group_that_is_not_there_is_not_found(run: Run, world: NodeWorld) -> None:

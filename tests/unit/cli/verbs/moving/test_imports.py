@@ -49,7 +49,7 @@ def test_dry_run_shows_what_is_set_and_what_is_read_again_and_makes_no_group(
     )
     first, second, third = ran.stderr.splitlines()
     assert first == "Batch 0 is the last one that is finished."
-    assert second.startswith("Warning: Batch 1 had begun and not finished, with 5 offsets. They are read again")
+    assert second.startswith("Warning: Batch 1 had begun and not finished, with 5 offsets. That is read again")
     assert (third, ran.exit_code) == (DRY, 0)
     assert not world.state(0).groups
 
@@ -100,7 +100,7 @@ def test_offset_is_moved_back_where_that_is_asked_for(run: Run, world: NodeWorld
     commit(world, 60)
     ran = run(world, *words(checkpoint, "--execute", "--move-back"))
     assert (ran.exit_code, world.committed()) == (0, {T0: 20, T1: 30})
-    assert "1 partitions of group 'g' move back, by 40 records in all: they are read again." in ran.stderr
+    assert "1 partition of group 'g' moves back, by 40 records in all, to be read again." in ran.stderr
 
 
 def test_offsets_of_a_running_group_wait_for_their_owners(run: Run, world: NodeWorld, checkpoint: str) -> None:

@@ -206,7 +206,7 @@ def test_what_a_node_has_is_planned_for_the_others_also_of_one_that_is_gone() ->
         result = run(bootstrap(said, 1, 2), "node", "remove", "3")
         (asked,) = asked_of(nodes[1], ReassignShards)
     assert {shard.shard: set(shard.replicas) for shard in asked.shards} == {0: {1, 2}, 1: {1, 2}}
-    assert "Warning: 2 nodes are left that are ready, so shards have 2 replicas and not 3." in result.stderr
+    assert "Warning: 2 nodes are left and ready, so shards have 2 replicas and not 3." in result.stderr
     assert DRY in result.stderr
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from coordinator.core.groups.membership.applications import overlap
+from coordinator.core.groups.membership.places.applications import overlap
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumerResponse
 from coordinator.protocol.parts import Subscription
