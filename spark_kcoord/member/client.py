@@ -74,6 +74,7 @@ from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, reques
 from spark_kcoord.member.refusals import closed
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.transport import Transport
+from spark_kcoord.threads import start_once
 
 __all__ = [
     "AdvanceOutcome",
@@ -183,8 +184,7 @@ class MemberClient:
             if self._thread is None:
                 name = f"kcoord-member-{self._settings.group_id}"
                 self._thread = threading.Thread(target=self._run, args=(self._transport,), name=name, daemon=True)
-            if self._thread.ident is None:  # also one that Ctrl-C has kept from being started
-                self._thread.start()
+            start_once(self._thread)
 
     def join(self) -> Joined:
         """Be in the group: wait until a coordinator has let the member in."""

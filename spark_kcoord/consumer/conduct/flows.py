@@ -156,7 +156,7 @@ class Flows:
             return
         news = self._fetcher.news()
         machine.receive(news)
-        self._fetcher.taken(len(news))
+        self._fetcher.taken(news)
         self._troubles.start_over()
         self._want()
         if machine.freed_bytes:
@@ -282,6 +282,7 @@ class Flows:
         self.machine.assign(
             held.grant if held is not None else Grant(*key, None, None, start) for key, held in helds.items()
         )
+        self._growth.taken()
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -1,13 +1,10 @@
 """Ctrl-C at any step of a call of a member's client, a fork, and a consumer that is collected: nothing is stuck."""
 
-import linecache
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -18,49 +15,9 @@ from spark_kcoord.member.client import MemberClient
 from spark_kcoord.member.core.events import JoinCall
 from tests.helpers.loopback_coordinator import LoopbackCoordinator
 from tests.helpers.member_pair import settings
+from tests.helpers.signal_within import SignalWithin
 
 CLIENT = spark_kcoord.member.client.__file__
-
-
-class CtrlC:
-    """Raises KeyboardInterrupt at one step of this thread, counted from the first; 0 only counts."""
-
-    def __init__(self, at: int) -> None:
-        self.at = at
-        self.seen: list[str] = []
-        self._withs: set[tuple[FrameType, int]] = set()
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        before = sys.gettrace()
-        sys.settrace(self._trace)
-        try:
-            yield
-        finally:
-            sys.settrace(before)
-
-    def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        is_ours = frame.f_code.co_filename == CLIENT
-        # A signal comes where a function of Python's own begins, such as the end of a Condition's `with`.
-        is_called_by_us = frame.f_back is not None and frame.f_back.f_code.co_filename == CLIENT
-        if not is_ours and not (is_called_by_us and frame.f_code.co_filename == threading.__file__):
-            return None
-        # Nor does the interpreter look for signals between the end of a block and the release of a lock that is in C.
-        is_release = event == "line" and self._is_release(frame)
-        if event == ("line" if is_ours else "call") and not is_release:
-            self.seen.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
-            if len(self.seen) == self.at:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return self._trace
-
-    def _is_release(self, frame: FrameType) -> bool:
-        """Say whether a `with` of ours is come by a second time, at its end."""
-        place = frame, frame.f_lineno
-        was_here = place in self._withs
-        if linecache.getline(CLIENT, frame.f_lineno).lstrip().startswith("with self._lock"):
-            self._withs.add(place)
-        return was_here
 
 
 @pytest.fixture
@@ -79,13 +36,13 @@ def go_on(client: MemberClient) -> None:
 
 
 def interrupted(client: MemberClient, call: Callable[[MemberClient], None], at: int) -> list[str]:
-    ctrl = CtrlC(at)
+    ctrl_c = SignalWithin(CLIENT, at)
     try:
-        with ctrl.watching():
+        with ctrl_c.coming():
             call(client)
     except KeyboardInterrupt:
         assert at
-    return ctrl.seen
+    return ctrl_c.steps
 
 
 @pytest.mark.timeout(120)
