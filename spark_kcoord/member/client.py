@@ -74,7 +74,7 @@ from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, reques
 from spark_kcoord.member.refusals import closed
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.transport import Transport
-from spark_kcoord.threads import start_once
+from spark_kcoord.threads import Reply, start_once
 
 __all__ = [
     "AdvanceOutcome",
@@ -157,7 +157,7 @@ class MemberClient:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         # Guarded by _lock:
-        self._futures: dict[int, Future[CallResult]] = {}
+        self._futures: dict[int, Reply[CallResult]] = {}
         self._assignment = self._member.assignment
         self._over: KcoordError | None = None
         self._failure: KcoordError | None = None
@@ -374,7 +374,7 @@ class MemberClient:
 
     def _ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[CallResult]:
         self._must_be_at_home()
-        future: Future[CallResult] = Future()
+        future: Reply[CallResult] = Reply()
         with self._lock:
             self._must_go_on()
             if self._transport is None:
@@ -477,7 +477,7 @@ class MemberClient:
             case _:
                 assert_never(effect)
 
-    def _future_of(self, call_id: int) -> Future[CallResult]:
+    def _future_of(self, call_id: int) -> Reply[CallResult]:
         with self._lock:
             return self._futures.pop(call_id)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from coordinator.protocol.ids import TopicPartition as Key
@@ -19,7 +18,7 @@ from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import Subscription
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.topic_patterns import matching_topics
-from spark_kcoord.threads import start_once
+from spark_kcoord.threads import Reply, start_once
 
 __all__ = ["Growth", "Grown"]
 
@@ -39,7 +38,7 @@ class Grown:
 @dataclass(frozen=True, slots=True)
 class _Asked:
     of: Subscription
-    answer: Future[tuple[Key, ...]]
+    answer: Reply[tuple[Key, ...]]
     thread: threading.Thread
 
 
@@ -79,7 +78,7 @@ class Growth:
                     raise
             self._asked = asked = None
         if asked is None and self._clock() >= self.next_at:
-            answer = Future[tuple[Key, ...]]()
+            answer = Reply[tuple[Key, ...]]()
             thread = threading.Thread(target=self._run, args=(subscription, answer), name="kcoord-topics", daemon=True)
             self._asked = asked = _Asked(subscription, answer, thread)
             self.next_at = self._clock() + GROWTH_S
@@ -98,7 +97,7 @@ class Growth:
         if self._asked is None or self._asked.answer.done():
             self._lookup.close()
 
-    def _run(self, subscription: Subscription, answer: Future[tuple[Key, ...]]) -> None:
+    def _run(self, subscription: Subscription, answer: Reply[tuple[Key, ...]]) -> None:
         try:
             answer.set_result(self._all_partitions(subscription))
         except BaseException as error:  # noqa: BLE001 - told by the call that takes it
