@@ -19,6 +19,7 @@ import h11
 from coordinator.protocol.text.addresses import Address
 
 _BUFFER_BYTES: Final = 64 * 1024
+_LONGEST_END_S: Final = 5.0
 _METHODS: Final = (b"GET", b"HEAD")
 PLAIN: Final = "text/plain; charset=utf-8"
 
@@ -94,10 +95,13 @@ class HttpServer:
         return bound[0], bound[1]
 
     def close(self) -> None:
-        """Close every connection and end the thread; does nothing the second time."""
+        """Close every connection and end the thread; does nothing the second time.
+
+        A page that stands still, as on a disk that does not answer, is waited for no longer: its thread is a daemon.
+        """
         if self._thread.is_alive():
             self.call(self.loop.stop)
-            self._thread.join()
+            self._thread.join(_LONGEST_END_S)
 
     def call(self, work: Callable[..., object], *arguments: object) -> None:
         """Have something done on the thread of this server; any thread, also after the end."""

@@ -101,10 +101,7 @@ class AsyncConsumer(Looks, AsyncShell):
         self._bell.ring()
         async with self._handing_over():
             self._reading.forget()
-            try:
-                await self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last))
-            finally:
-                self._let_workers_go()
+            await self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last))
 
     async def __aenter__(self) -> Self:
         """Start it, and return it."""

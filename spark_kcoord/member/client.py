@@ -2,7 +2,8 @@
 
 It lives in the process that made it, is never pickled and never survives a fork; the thread is a daemon and dies with
 its process, which closes the connection. Only the background thread touches the machine: callers hand it events and
-wait for futures or for a newer assignment.
+wait for futures or for a newer assignment. Ctrl-C may end a call at any line, and the garbage collector may make one in
+the middle of another: so what is asked is appended in one step, and the lock is taken by the interpreter itself.
 """
 
 import logging
@@ -73,6 +74,7 @@ from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, reques
 from spark_kcoord.member.refusals import closed
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.transport import Transport
+from spark_kcoord.threads import Reply, start_once
 
 __all__ = [
     "AdvanceOutcome",
@@ -150,10 +152,12 @@ class MemberClient:
             log=log,
         )
         self._call_ids = count(1)
-        self._changed = threading.Condition()
-        # Guarded by _changed:
         self._asked: deque[Event] = deque()
-        self._futures: dict[int, Future[CallResult]] = {}
+        # Ctrl-C between two lines of a Condition's own `with` would leave it locked; this lock has no lines.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        # Guarded by _lock:
+        self._futures: dict[int, Reply[CallResult]] = {}
         self._assignment = self._member.assignment
         self._over: KcoordError | None = None
         self._failure: KcoordError | None = None
@@ -172,14 +176,15 @@ class MemberClient:
     def start(self) -> None:
         """Start the background thread; once is enough, and `join` does it too."""
         self._must_be_at_home()
-        with self._changed:
-            if self._thread is not None or self._is_closing:
+        with self._lock:
+            if self._is_closing:
                 return
-            self._transport = Transport(security_of(self._settings.coordinators))
-            self._thread = threading.Thread(
-                target=self._run, args=(self._transport,), name=f"kcoord-member-{self._settings.group_id}", daemon=True
-            )
-            self._thread.start()
+            if self._transport is None:
+                self._transport = Transport(security_of(self._settings.coordinators))
+            if self._thread is None:
+                name = f"kcoord-member-{self._settings.group_id}"
+                self._thread = threading.Thread(target=self._run, args=(self._transport,), name=name, daemon=True)
+            start_once(self._thread)
 
     def join(self) -> Joined:
         """Be in the group: wait until a coordinator has let the member in."""
@@ -194,7 +199,7 @@ class MemberClient:
         It also raises while the coordinator has been away for longer than `kcoord.coordinator.timeout`.
         """
         self._must_be_at_home()
-        with self._changed:
+        with self._lock:
             self._must_be_served()
             return self._assignment
 
@@ -205,7 +210,7 @@ class MemberClient:
         """
         self._must_be_at_home()
         deadline_s = time.monotonic() + timeout_s
-        with self._changed:
+        with self._lock:
             while True:
                 self._must_be_served()
                 assignment = self._assignment
@@ -217,7 +222,7 @@ class MemberClient:
     def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
         """Wait until the assignment is another than the one known, and return what there is when time is over."""
         self._must_be_at_home()
-        with self._changed:
+        with self._lock:
             self._must_be_served()
             self._changed.wait_for(lambda: self._assignment is not known or self._is_to_raise, timeout_s)
             self._must_be_served()
@@ -305,7 +310,7 @@ class MemberClient:
     def leave(self, finals: Sequence[FinalOffset] = ()) -> None:
         """Leave the group for good and close; final offsets are committed and partitions handed on at once."""
         self._must_be_at_home()
-        with self._changed:
+        with self._lock:
             if self._is_closing:
                 return
         *most, last = _cut(finals) or ((),)
@@ -315,17 +320,17 @@ class MemberClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection: no leave, no commit. Quick, and harmless when done twice."""
-        with self._changed:
-            is_first = not self._is_closing
+        """Close the connection: no leave, no commit. Quick, harmless when done twice, and nothing in a forked child."""
+        if os.getpid() != self._pid:
+            return  # the lock may be one that a thread held which the child has not
+        with self._lock:
             self._is_closing = True
             thread, transport = self._thread, self._transport
             if self._over is None:
                 self._over = closed(self._settings)
             self._changed.notify_all()
-            if is_first:
-                self._asked.append(CloseAsked())
-        if transport is None or thread is None or os.getpid() != self._pid:
+            self._asked.append(CloseAsked())
+        if transport is None or thread is None or thread.ident is None:
             return
         transport.wake()
         if thread is not threading.current_thread():
@@ -339,7 +344,7 @@ class MemberClient:
 
     def _tell(self, event: PositionsNoted | ReleaseAsked | Polled | Resubscribed) -> None:
         self._must_be_at_home()
-        with self._changed:
+        with self._lock:
             self._must_go_on()
             self._asked.append(event)
             transport = self._transport
@@ -369,8 +374,8 @@ class MemberClient:
 
     def _ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[CallResult]:
         self._must_be_at_home()
-        future: Future[CallResult] = Future()
-        with self._changed:
+        future: Reply[CallResult] = Reply()
+        with self._lock:
             self._must_go_on()
             if self._transport is None:
                 raise KcoordError("The member has not been started: call join() first.")
@@ -425,23 +430,20 @@ class MemberClient:
             transport.close()
 
     def _wait_s(self) -> float | None:
-        with self._changed:
-            if self._asked:
-                return 0.0
+        if self._asked:
+            return 0.0
         return None if self._wake_ms is None else max(0.0, (self._wake_ms - _monotonic_ms()) / 1000)
 
     def _take_asked(self) -> list[Event]:
-        with self._changed:
-            asked = list(self._asked)
-            self._asked.clear()
-            return asked
+        # One by one: a consumer that is collected between two lines asks to leave.
+        return [self._asked.popleft() for _ in range(len(self._asked))]
 
     def _step(self, event: Event, transport: Transport) -> None:
         effects = self._member.step(event, _monotonic_ms())
         # Whoever is answered now sees at least what the answer has changed.
         assignment, fatal, failure = self._member.assignment, self._member.fatal, self._member.failure
         is_news = False
-        with self._changed:
+        with self._lock:
             if assignment is not self._assignment or failure is not self._failure:
                 self._assignment, self._failure = assignment, failure
                 self._over = self._over or fatal
@@ -475,12 +477,12 @@ class MemberClient:
             case _:
                 assert_never(effect)
 
-    def _future_of(self, call_id: int) -> Future[CallResult]:
-        with self._changed:
+    def _future_of(self, call_id: int) -> Reply[CallResult]:
+        with self._lock:
             return self._futures.pop(call_id)
 
     def _end(self, error: KcoordError) -> None:
-        with self._changed:
+        with self._lock:
             self._over = self._over or error
             futures = list(self._futures.values())
             self._futures.clear()

@@ -69,10 +69,7 @@ class OnLoop(AsyncShell):
             self._bell.bind(asyncio.get_running_loop())
             return await self._drive(flow)
 
-        try:
-            return asyncio.run(main())
-        finally:
-            self._let_workers_go()
+        return asyncio.run(main())
 
     def ring(self) -> None:
         self._bell.ring()
@@ -266,10 +263,7 @@ def on_loop(main: Callable[[OnLoop], Coroutine[Any, Any, None]]) -> None:
         shell._bell.bind(asyncio.get_running_loop())
         await main(shell)
 
-    try:
-        asyncio.run(run())
-    finally:
-        shell._let_workers_go()
+    asyncio.run(run())
 
 
 async def asked(shell: OnLoop, work: Callable[[], Any]) -> "asyncio.Task[Any]":

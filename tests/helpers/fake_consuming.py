@@ -148,8 +148,10 @@ class FakeFetcher:
     def want(self, wanted: Mapping[Key, Wanted]) -> None:
         self.wanted = dict(wanted)
 
-    def taken(self, count: int) -> None:
-        del self.untaken[:count]
+    def taken(self, news: Sequence[Fetched]) -> None:
+        for one in news:
+            if self.untaken and self.untaken[0] is one:
+                del self.untaken[0]
 
     def news(self) -> list[Fetched]:
         news, self.news_now = self.news_now, []

@@ -1,8 +1,10 @@
 """`kcoord dev …`: local services for trying things out on one machine."""
 
+import os
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,6 +20,8 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.protocol.text.escaping import lines
 
 if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
     from coordinator.local.java.jars import JarProgress
     from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.process.service import LocalService
@@ -217,18 +221,32 @@ def ending_when_asked() -> Iterator[None]:
     """End the block, in an orderly way and with success, on Ctrl-C, SIGTERM or a closed terminal."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
-        for number in before:  # once is enough: nothing may interrupt the orderly end
-            signal.signal(number, signal.SIG_IGN)
+        handle(signal.SIG_IGN)  # once is enough: nothing may interrupt the orderly end
         raise _Asked
 
+    def handle(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+        for number in before:
+            signal.signal(number, handler)
+
+    def swallowed(unraisable: "UnraisableHookArgs") -> None:
+        if not isinstance(unraisable.exc_value, _Asked):
+            hook(unraisable)
+            return
+        # The signal came within a finalizer, out of which nothing is raised: it comes again a little later.
+        handle(end)
+        again = threading.Timer(_LOOK_S, os.kill, (os.getpid(), signal.SIGTERM))
+        again.daemon = True
+        again.start()
+
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, end)
+    hook, sys.unraisablehook = sys.unraisablehook, swallowed
+    handle(end)
     try:
         yield
     except _Asked:
         _notes.print("stopped")
     finally:
+        sys.unraisablehook = hook
         for number, handler in before.items():
             signal.signal(number, handler)
 

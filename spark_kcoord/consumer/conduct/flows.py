@@ -8,6 +8,7 @@ yet the next call does.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -156,7 +157,7 @@ class Flows:
             return
         news = self._fetcher.news()
         machine.receive(news)
-        self._fetcher.taken(len(news))
+        self._fetcher.taken(news)
         self._troubles.start_over()
         self._want()
         if machine.freed_bytes:
@@ -282,6 +283,7 @@ class Flows:
         self.machine.assign(
             held.grant if held is not None else Grant(*key, None, None, start) for key, held in helds.items()
         )
+        self._growth.taken()
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
@@ -381,6 +383,8 @@ class Flows:
     def abandon(self) -> None:
         """End what runs in the background without waiting: the program has forgotten the consumer."""
         self.is_closed = True
+        if sys.is_finalizing():
+            return  # the threads have stopped where they were, with the locks that they held
         if self._fetcher is not None:
             self._fetcher.abandon()
         finals = [final for held in self.machine if (final := self.machine.final_of(held)) is not None]

@@ -1,7 +1,8 @@
 """The topics of a consumer without a group: all their partitions, looked up now and then beside its calls.
 
 A look-up is made on a thread of its own, so that no call waits for a Kafka that is slow; its outcome is taken by a
-later call. The first look says what is read by the policy, what comes later is read from its beginning.
+later call, which Ctrl-C may end: it is there until that says that it took it. The first look says what is read by the
+policy, what comes later is read from its beginning.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 from coordinator.protocol.ids import TopicPartition as Key
@@ -18,6 +18,7 @@ from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import Subscription
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.topic_patterns import matching_topics
+from spark_kcoord.threads import Reply, start_once
 
 __all__ = ["Growth", "Grown"]
 
@@ -34,6 +35,13 @@ class Grown:
     is_first: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    of: Subscription
+    answer: Reply[tuple[Key, ...]]
+    thread: threading.Thread
+
+
 class Growth:
     """The look-ups of one consumer. `ring` is called on a thread of theirs when one has ended."""
 
@@ -48,7 +56,7 @@ class Growth:
         self._lookup = Lookup(kafka)
         self._ring = ring
         self._clock = clock
-        self._asked: tuple[Subscription, Future[tuple[Key, ...]]] | None = None
+        self._asked: _Asked | None = None
         self._is_known = False
         self.next_at = -math.inf
         """The time at which it is to be looked again."""
@@ -59,28 +67,37 @@ class Growth:
         self._is_known = False
 
     def look(self, subscription: Subscription) -> Grown | None:
-        """Return what was found since this was asked last, and look again when it is time; raises ConsumerError."""
-        found = None
-        if self._asked is not None and self._asked[1].done():
-            (of, answer), self._asked = self._asked, None
-            if of == subscription:
-                self.next_at = self._clock() + (RETRY_S if answer.exception() is not None else GROWTH_S)
-                found = Grown(answer.result(), is_first=not self._is_known)
-                self._is_known = True
-        if self._asked is None and self._clock() >= self.next_at:
-            answer = Future[tuple[Key, ...]]()
+        """Return what was found, until that is `taken`, and look again when it is time; raises ConsumerError."""
+        asked = self._asked
+        if asked is not None and asked.answer.done():
+            if asked.of == subscription:
+                try:
+                    return Grown(asked.answer.result(), is_first=not self._is_known)
+                except BaseException:
+                    self._asked, self.next_at = None, self._clock() + RETRY_S
+                    raise
+            self._asked = asked = None
+        if asked is None and self._clock() >= self.next_at:
+            answer = Reply[tuple[Key, ...]]()
             thread = threading.Thread(target=self._run, args=(subscription, answer), name="kcoord-topics", daemon=True)
-            self._asked = (subscription, answer)
+            self._asked = asked = _Asked(subscription, answer, thread)
             self.next_at = self._clock() + GROWTH_S
-            thread.start()
-        return found
+        if asked is not None:
+            start_once(asked.thread)
+        return None
+
+    def taken(self) -> None:
+        """Say that what was found is read: what comes from now on is read from its beginning."""
+        self._is_known = True
+        self.next_at = self._clock() + GROWTH_S
+        self._asked = None
 
     def close(self) -> None:
         """Close the connections, unless a look-up is using them, which closes them when it has ended."""
-        if self._asked is None or self._asked[1].done():
+        if self._asked is None or self._asked.answer.done():
             self._lookup.close()
 
-    def _run(self, subscription: Subscription, answer: Future[tuple[Key, ...]]) -> None:
+    def _run(self, subscription: Subscription, answer: Reply[tuple[Key, ...]]) -> None:
         try:
             answer.set_result(self._all_partitions(subscription))
         except BaseException as error:  # noqa: BLE001 - told by the call that takes it

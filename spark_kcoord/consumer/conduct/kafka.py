@@ -6,7 +6,7 @@ anew, since nobody knows what it was waiting for. Errors are the consumer's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
@@ -35,8 +35,8 @@ class Fetcher(Protocol):
     def news(self) -> list[Fetched]:
         """Return what came and was not taken yet."""
 
-    def taken(self, count: int) -> None:
-        """Say that the first so many of `news` need not come again."""
+    def taken(self, news: Sequence[Fetched]) -> None:
+        """Say that these first ones of `news` need not come again; what was said before counts for nothing."""
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes are not held any more, and how many are held for later."""

@@ -1,7 +1,7 @@
 """The shell of an asyncio consumer: what a flow waits for is awaited, on the event loop of the program.
 
-Calls that block are made on one thread beside the loop, one after the other. A task that is cancelled ends its flow as
-Ctrl-C does; the question that it asked is given up, and nobody waits behind it.
+Calls that block are made on threads beside the loop, questions one after the other. A task that is cancelled ends its
+flow as Ctrl-C does; the question that it asked is given up, and nobody waits behind it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Do, Flow, Tell, Wait, Wish
 from spark_kcoord.consumer.shells.async_bell import AsyncBell
+from spark_kcoord.consumer.shells.beside import beside
 
 __all__ = ["AsyncShell"]
 
@@ -34,7 +35,6 @@ class AsyncShell:
     _bell: AsyncBell
     _calls: Calls
     _flows: Flows
-    _workers: ThreadPoolExecutor | None = None
     _question: asyncio.Lock | None = None
     _telling: object = None
 
@@ -72,7 +72,7 @@ class AsyncShell:
             case Do(work):
                 if self._question is not None and self._question.locked():
                     self._give_up()
-                return await asyncio.wrap_future(self._beside(work))
+                return await self._done(beside(work, self._bell.ring))
 
     async def _tell(self, work: Callable[[], Any]) -> Any:
         before = _TELLING.get()
@@ -101,13 +101,16 @@ class AsyncShell:
             await self._bell.wait(min(left_s, 1.0))
         return future.result()
 
+    async def _done(self, future: Future[Any]) -> Any:
+        while not future.done():
+            await self._bell.wait(1.0)
+        return future.result()
+
     async def _ask(self, work: Callable[[], Any]) -> Any:
         if self._question is None:
             self._question = asyncio.Lock()
-        # Awaited here and not in the worker's queue: nobody is to stay behind a question that is given up.
         async with self._question:
-            future = self._beside(work)
-            future.add_done_callback(lambda _: self._bell.ring())
+            future = beside(work, self._bell.ring)
             try:
                 return await self._answer(future, math.inf)
             finally:
@@ -116,15 +119,4 @@ class AsyncShell:
 
     def _give_up(self) -> None:
         """Have the question that is under way go on until its time is over; whoever asks next does not wait for it."""
-        self._let_workers_go()
         self._flows.leave_lookup()
-
-    def _beside(self, work: Callable[[], Any]) -> Future[Any]:
-        if self._workers is None:
-            self._workers = ThreadPoolExecutor(1, thread_name_prefix="kcoord-calls")
-        return self._workers.submit(work)
-
-    def _let_workers_go(self) -> None:
-        workers, self._workers = self._workers, None
-        if workers is not None:
-            workers.shutdown(wait=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -13,6 +12,7 @@ from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Do, Flow, Tell, Wait, Wish
 from spark_kcoord.consumer.shells.bell import Bell
+from spark_kcoord.consumer.shells.beside import beside
 
 __all__ = ["Shell"]
 
@@ -68,20 +68,9 @@ class Shell:
 
     def _ask(self, work: Callable[[], Any]) -> Any:
         """Ask on a thread of its own: nothing else can be interrupted in the middle of a name that is resolved."""
-        future: Future[Any] = Future()
-        future.add_done_callback(lambda _: self._bell.ring())
-        threading.Thread(target=_settle, args=(future, work), name="kcoord-calls", daemon=True).start()
+        future = beside(work, self._bell.ring)
         try:
             return self._answer(future, math.inf)
         finally:
             if not future.done():
                 self._flows.leave_lookup()
-
-
-def _settle(future: Future[Any], work: Callable[[], Any]) -> None:
-    try:
-        result = work()
-    except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-        future.set_exception(error)
-    else:
-        future.set_result(result)

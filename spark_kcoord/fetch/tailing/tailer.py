@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -33,6 +33,7 @@ from spark_kcoord.fetch.tailing.lanes import LANES, lane_of, wait_s
 from spark_kcoord.fetch.tailing.parts import Part, Parts
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
+from spark_kcoord.threads import start_once
 
 __all__ = ["Tailer"]
 
@@ -87,7 +88,7 @@ class Tailer:
         self._max_bytes = max_buffered_bytes
         self._on_news = on_news
         self._connect = connect
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal may come within a call, and its handler make another
         # Guarded by _lock:
         self._wanted: Mapping[TopicPartition, Wanted] | None = None
         self._news: deque[Fetched] = deque()
@@ -117,9 +118,10 @@ class Tailer:
         """Fetch exactly these partitions from now on."""
         with self._lock:
             self._wanted = dict(wanted)
-            if self._thread is None and not self._is_closed:
+            if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="kcoord-fetch", daemon=True)
-                self._thread.start()
+            if not self._is_closed:
+                start_once(self._thread)
         self._wake()
 
     def news(self) -> list[Fetched]:
@@ -131,11 +133,12 @@ class Tailer:
                 ) from self._failure
             return list(self._news)
 
-    def taken(self, count: int) -> None:
-        """Say that the first so many of `news` need not come again."""
+    def taken(self, news: Sequence[Fetched]) -> None:
+        """Say that these first ones of `news` need not come again; what was said before counts for nothing."""
         with self._lock:
-            for _ in range(count):
-                self._news.popleft()
+            for one in news:
+                if self._news and self._news[0] is one:
+                    self._news.popleft()
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes of what was taken are not held any more, and how many are held for later."""
@@ -157,7 +160,7 @@ class Tailer:
             self._is_closed = True
             thread = self._thread
         self._wake()
-        if thread is not None and thread is not threading.current_thread():
+        if thread is not None and thread.ident is not None and thread is not threading.current_thread():
             thread.join(_CLOSE_S)
 
     def abandon(self) -> None:

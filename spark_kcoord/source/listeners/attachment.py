@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,6 +101,7 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
         security: Mapping[str, str] | None = None,
     ) -> None:
         self._session = spark
+        self._pid = os.getpid()
         self._coordinators = coordinators_at(tuple(coordinators), security or {})
         self._timeout_s = timeout_s
         self._finished = FinishedBatches(timeout_s=timeout_s)
@@ -121,7 +123,12 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
         self._finished.wait(str(progress["runId"]), int(progress["batchId"]), timeout_s)
 
     def close(self) -> None:
-        """Commit what still waits, for a few seconds, and stop listening."""
+        """Commit what still waits, for a few seconds, and stop listening; in a forked child do nothing.
+
+        The connection to Spark is the parent's, and so are its thread and its listener.
+        """
+        if os.getpid() != self._pid:
+            return
         _ATTACHED.pop(id(self._session), None)
         atexit.unregister(self.close)
         self._finished.close()

@@ -66,7 +66,9 @@ class FinishedBatches:
     def __init__(self, *, timeout_s: float, ask: Ask = _ask) -> None:
         self._timeout_s = timeout_s
         self._ask = ask
-        self._changed = threading.Condition()
+        # Ctrl-C between two lines of a Condition's own `with` would leave it locked; this lock has no lines.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._waiting: dict[str, FinishedBatch] = {}
         self._is_telling: str | None = None
         self._told: dict[str, tuple[int, KcoordError | None]] = {}
@@ -76,7 +78,7 @@ class FinishedBatches:
 
     def add(self, batch: FinishedBatch) -> None:
         """Have a finished micro-batch told, in place of one of the same run that still waits."""
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 return
             self._waiting[batch.run_id] = batch
@@ -91,7 +93,7 @@ class FinishedBatches:
         Raises UnreadBatchError when Spark has not read it, KcoordError when it could not be told or the time is over.
         """
         deadline_s = time.monotonic() + timeout_s
-        with self._changed:
+        with self._lock:
             while True:
                 told, error = self._told.get(run_id, (-1, None))
                 if told >= batch_id:
@@ -109,7 +111,7 @@ class FinishedBatches:
 
     def forget(self, run_id: str) -> None:
         """Forget what was said of a run that has ended; what still waits is told."""
-        with self._changed:
+        with self._lock:
             for key in [key for key in self._said if key[0] == run_id]:
                 del self._said[key]
             while len(self._told) > RUNS_REMEMBERED:
@@ -117,7 +119,7 @@ class FinishedBatches:
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Tell what still waits, for at most this long, and say nothing more."""
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: not self._waiting and self._is_telling is None, timeout_s)
             if self._waiting:
                 _log.warning("%d finished micro-batches were not committed before the end", len(self._waiting))
@@ -128,14 +130,14 @@ class FinishedBatches:
     def _run(self) -> None:
         while (batch := self._next()) is not None:
             error = self._tell(batch)
-            with self._changed:
+            with self._lock:
                 self._is_telling = None
                 self._told.pop(batch.run_id, None)
                 self._told[batch.run_id] = (batch.batch_id, error)
                 self._changed.notify_all()
 
     def _next(self) -> FinishedBatch | None:
-        with self._changed:
+        with self._lock:
             self._changed.wait_for(lambda: self._waiting or self._is_closed)
             if self._is_closed:
                 return None
@@ -170,7 +172,7 @@ class FinishedBatches:
                     "of the query from its checkpoint commits it."
                 )
             else:
-                with self._changed:
+                with self._lock:
                     self._said[batch.run_id, place] = offset
         return failure
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
 
@@ -231,3 +232,26 @@ def test_a_server_whose_thread_cannot_listen_says_why_and_waits_for_nothing(monk
     with pytest.raises(AdminListenError, match=r"admin\.listen 127\.0\.0\.1:0 cannot be served: .*Too many open files"):
         server.start("127.0.0.1", 0)
     server.close()
+
+
+@pytest.mark.timeout(60)
+def test_the_end_of_a_node_does_not_wait_for_a_page_whose_disk_does_not_answer() -> None:
+    is_asked, answers = threading.Event(), threading.Event()
+
+    def page() -> Answer:
+        is_asked.set()
+        answers.wait(30)
+        return say(200, "late")
+
+    server = HttpServer({"/": page}, PATIENT)
+    with socket.create_connection(server.start("127.0.0.1", 0), timeout=30) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert is_asked.wait(30)
+        closing = threading.Thread(target=server.close, daemon=True)
+        closing.start()
+        closing.join(15)
+        has_closed = not closing.is_alive()
+        answers.set()
+        closing.join(30)
+    server.close()
+    assert has_closed

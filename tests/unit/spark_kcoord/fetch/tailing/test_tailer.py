@@ -128,9 +128,9 @@ def test_a_seek_is_served_while_a_long_poll_is_out() -> None:
     broker = Broker()
     with tailing(broker) as tailer:
         tailer.want(wanted(1, 4))
-        eventually(lambda: broker.fetches == [(0, 4, 500)])
+        assert eventually(lambda: broker.fetches == [(0, 4, 500)])
         tailer.want(wanted(2, 0))
-        eventually(partial(has_rows, tailer, 2))
+        assert eventually(partial(has_rows, tailer, 2))
         assert not broker.answers[0][1].is_done, "the long poll is still out"
         assert broker.fetches[1][:2] == (1, 0)
         assert broker.fetches[1][2] <= 50, "the next seek would wait behind this one"
@@ -140,17 +140,17 @@ def test_the_beginning_is_asked_for_while_a_long_poll_is_out() -> None:
     broker = Broker()
     with tailing(broker) as tailer:
         tailer.want(wanted(1, 4))
-        eventually(lambda: len(broker.fetches) == 1)
+        assert eventually(lambda: len(broker.fetches) == 1)
         tailer.want(wanted(2, AT_BEGINNING))
-        eventually(lambda: Resolved(KEY, 2, 0) in tailer.news())
-        eventually(partial(has_rows, tailer, 2))
+        assert eventually(lambda: Resolved(KEY, 2, 0) in tailer.news())
+        assert eventually(partial(has_rows, tailer, 2))
 
 
 def test_seeks_one_after_the_other_are_served_while_what_was_read_to_its_end_waits() -> None:
     broker = Broker()
     with tailing(broker) as tailer:
         tailer.want(wanted(1, 4))
-        eventually(lambda: len(broker.fetches) == 1)
+        assert eventually(lambda: len(broker.fetches) == 1)
         for token in (2, 3):
             tailer.want(wanted(token, 0))
-            eventually(partial(has_rows, tailer, token))
+            assert eventually(partial(has_rows, tailer, token))

@@ -1,0 +1,25 @@
+"""Ctrl-C of a local command, wherever it comes."""
+
+import signal
+import threading
+
+import pytest
+
+from coordinator.cli.verbs.dev import ending_when_asked
+
+
+class Finalizer:
+    """An object in whose finalizer a signal comes: Python raises nothing out of one."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_that_comes_within_a_finalizer_ends_the_block_all_the_same() -> None:
+    has_ended_itself = False
+    with ending_when_asked():
+        Finalizer()
+        threading.Event().wait(20)
+        has_ended_itself = True
+    assert not has_ended_itself
