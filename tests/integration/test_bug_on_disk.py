@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,13 +30,14 @@ from coordinator.runtime.server.port import Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
 from tests.helpers.planted_bugs import plant
+from tests.helpers.silent_kafka import SilentKafka
 from tests.integration.test_driver_on_disk import GatedFiles
 
 pytestmark = pytest.mark.usefixtures("each_event_loop")
 
 
 class Rig:
-    """A node without Kafka on a real disk, for tools."""
+    """A node on a real disk, for tools; its Kafka says nothing."""
 
     def __init__(self, data_dir: Path, wrap: Callable[[Disk], object] = lambda disk: disk) -> None:
         self.log = RememberedLog()
@@ -52,7 +54,8 @@ class Rig:
         )
         self.disk.recover(0)
         self.node = Node(Limits(), 1, NodeAddress(0, "localhost", 1), ("k:9092",))
-        self.driver.connect(self.node, disk=wrap(self.disk), kafka=None, sender=self.server)  # type: ignore[arg-type]
+        disk: Any = wrap(self.disk)
+        self.driver.connect(self.node, disk=disk, kafka=SilentKafka(), sender=self.server)
         self.driver.start()
 
     async def __aenter__(self) -> "Rig":

@@ -10,7 +10,6 @@ from coordinator.core.groups.hard.operator_records import OffsetsDeleted, ResetA
 from coordinator.core.groups.hard.records import (
     MemberJoined,
     MemberRemoved,
-    OffsetsCommitted,
     Record,
     TopicSeen,
     TopicsMatched,
@@ -20,8 +19,8 @@ from coordinator.core.groups.hard.state import GroupState, ShardState
 
 ABOUT_TOPICS: Final = frozenset({TopicSeen, TopicsMatched, MemberJoined, MemberRemoved})
 """Records that `index_topics` has to hear of."""
-ABOUT_OFFSETS: Final = frozenset({OffsetsCommitted, ResetApplied, OffsetsDeleted})
-"""Records that `index_offsets` has to hear of: all others say offsets of topics that a member was granted."""
+ABOUT_OFFSETS: Final = frozenset({ResetApplied, OffsetsDeleted})
+"""Records that `index_offsets` has to hear of. Commits aside, others say offsets of topics members were granted."""
 
 
 def index_topics(state: ShardState, group: GroupState, record: Record) -> None:
@@ -35,23 +34,21 @@ def index_topics(state: ShardState, group: GroupState, record: Record) -> None:
 
 
 def index_offsets(state: ShardState, group: GroupState, record: Record) -> None:
-    """Take note of topics of which a group has offsets, or none any more, and that it has not seen."""
+    """Take note of a topic of which a group has offsets, or none any more, and that it has not seen."""
     seen = group.topics
-    if isinstance(record, OffsetsCommitted):
-        for part in record.committed:
-            if part.topic not in seen:
-                state.groups_of_topic.setdefault(part.topic, set()).add(group.group_id)
-        for each in record.together:
-            if each.topic not in seen:
-                state.groups_of_topic.setdefault(each.topic, set()).add(group.group_id)
-    elif isinstance(record, ResetApplied):
+    if isinstance(record, ResetApplied):
         if record.topic not in seen:
-            state.groups_of_topic.setdefault(record.topic, set()).add(group.group_id)
+            index_topic(state, group.group_id, record.topic)
     else:
         assert isinstance(record, OffsetsDeleted), f"{type(record).__name__} says nothing of offsets"
         for topic in {topic for topic, _ in record.partitions}:
             if topic not in seen and not group.offsets.rows(topic):
                 discard(state.groups_of_topic, topic, group.group_id)
+
+
+def index_topic(state: ShardState, group_id: str, topic: str) -> None:
+    """Take note of a topic of which a group has offsets."""
+    state.groups_of_topic.setdefault(topic, set()).add(group_id)
 
 
 def drop_from_indexes(state: ShardState, group: GroupState) -> None:

@@ -62,6 +62,7 @@ from coordinator.core.groups.hard.replay.indexes import (
     ABOUT_TOPICS,
     drop_from_indexes,
     index_offsets,
+    index_topic,
     index_topics,
 )
 from coordinator.core.groups.hard.replay.life_replay import LIFE_REPLAY
@@ -90,7 +91,12 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
     change(group, record)
     if kind not in _KEEPS_SIZE or group.offsets.bytes != group.counted_offsets:
         charge(state, group)
-    if kind in ABOUT_TOPICS:
+    if kind is OffsetsCommitted:  # most records are commits of topics that the group has seen: no call for them
+        seen = group.topics
+        for part in (*record.committed, *record.together):  # type: ignore[union-attr]
+            if part.topic not in seen:
+                index_topic(state, record.group_id, part.topic)
+    elif kind in ABOUT_TOPICS:
         index_topics(state, group, record)
     elif kind in ABOUT_OFFSETS:
         index_offsets(state, group, record)
