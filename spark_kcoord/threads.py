@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -22,25 +23,25 @@ def start_once(thread: threading.Thread) -> None:
             raise  # no thread is to be had
 
 
-class Reply(Future[T]):
-    """A future that may be asked whether it is done at any moment, by a call that Ctrl-C may end.
+class _Entered(threading.Condition):
+    """A condition whose `with` is that of its lock, which is in C: Ctrl-C has no line to leave it locked at."""
 
-    A plain one is asked under a lock in Python, which Ctrl-C can leave locked: whoever has the result then waits for
-    ever. Callbacks are called before it says that it is done.
+    @property
+    def __enter__(self) -> Callable[[], bool]:  # a `with` looks it up, and calls what it finds
+        return self._lock.__enter__  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def __exit__(self) -> Callable[..., None]:
+        return self._lock.__exit__  # type: ignore[attr-defined, no-any-return]
+
+
+class Reply(Future[T]):
+    """A future that a call may ask and wait for which Ctrl-C may end at any moment.
+
+    A plain one has a lock that is taken and given back in Python, which Ctrl-C can leave locked: whoever has the result
+    then waits for ever to give it.
     """
 
-    _is_done = False
-
-    def done(self) -> bool:
-        """Say whether the result is there."""
-        return self._is_done
-
-    def set_result(self, result: T) -> None:
-        """Have a result."""
-        super().set_result(result)
-        self._is_done = True
-
-    def set_exception(self, exception: BaseException | None) -> None:
-        """Have an exception."""
-        super().set_exception(exception)
-        self._is_done = True
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = _Entered(threading.RLock())
