@@ -161,7 +161,7 @@ class Commits:
                 settings = GroupSettings(group_id, 0, "", None, group.handover, False, owner=group.owner)
                 desk.journal.decide(settings)
             desk.journal.decide(OffsetsCommitted(group_id, committed))
-            self._topic_ids.note(committed, group_id)
+            self._topic_ids.note(committed)
             self._expiry.note_used(desk.journal.state.groups[group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
