@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Final, TypeVar
 
 __all__ = ["Reply", "start_once"]
 
 T = TypeVar("T")
 
+_STARTED: Final = "_kcoord_started"
+"""The attribute of a thread by which it is known that it was started, or is being."""
+
 
 def start_once(thread: threading.Thread) -> None:
-    """Start a thread unless it was: one that Ctrl-C came before is started by the next call, and not twice by two."""
-    if thread.ident is not None:
+    """Start a thread unless it was: one that Ctrl-C came before is started by the next call, and not twice by two.
+
+    Raises RuntimeError when no thread is to be had. A thread's own start waits, with a lock in Python, until the new
+    one is up, which needs that lock too: Ctrl-C in the middle can leave it locked. So another thread starts it, on
+    which no signal comes.
+    """
+    if _STARTED in vars(thread):
         return
+    is_tried, errors = _thread.allocate_lock(), list[RuntimeError]()
+    is_tried.acquire()
+    _thread.start_new_thread(_start, (thread, is_tried, errors))
+    is_tried.acquire()
+    if errors:
+        raise errors[0]
+
+
+def _start(thread: threading.Thread, is_tried: _thread.LockType, errors: list[RuntimeError]) -> None:
     try:
-        thread.start()
-    except RuntimeError:
-        if thread.ident is None:
-            raise  # no thread is to be had
+        if vars(thread).setdefault(_STARTED, is_tried) is is_tried:
+            thread.start()
+    except RuntimeError as error:
+        del vars(thread)[_STARTED]
+        errors.append(error)
+    finally:
+        is_tried.release()
 
 
 class _Entered(threading.Condition):
