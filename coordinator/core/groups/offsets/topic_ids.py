@@ -66,6 +66,7 @@ class TopicIds:
     def started(self) -> None:
         """Look at all that `start` has found: Kafka may have told of it for another shard."""
         self.topics_read(set(self._awaited))
+        self._come_back()
 
     def topics_read(self, topics: Set[str]) -> None:
         """Take note of topics that Kafka has told something new of."""
@@ -76,8 +77,6 @@ class TopicIds:
                 self._awaited.discard(topic)
                 group_ids = sorted(groups_of_topic.get(topic, ()))
                 self._due.extend(_Due(topic, known.topic_id, group_id) for group_id in group_ids)
-        if self._due:
-            self._desk.timers.set(Timer(TimerKind.REST, ""), self._desk.now_ms)
 
     def write_some(self) -> None:
         """Write offsets with the id of their topic, of a bounded number of groups and partitions in one step."""
@@ -87,6 +86,10 @@ class TopicIds:
             left -= 1 + self._write(due) // _PARTITIONS_FOR_A_GROUP
             if due.begin < len(due.numbers):
                 self._due.appendleft(due)
+        self._come_back()
+
+    def _come_back(self) -> None:
+        """Have a step made for what is left."""
         if self._due:
             self._desk.timers.set(Timer(TimerKind.REST, ""), self._desk.now_ms)
 
