@@ -217,6 +217,14 @@ class GroupSettings(Section):
         2**62,
     )
     ends_known_for_ms: int = _limit("ends_known_for_ms", 0, "How long the ends count for that which Kafka said last.")
+    unknown_topics_max: int = _limit(
+        "unknown_topics_max",
+        0,
+        "Topics of this node's groups of which Kafka has not told: with so many, whoever is no member commits for no "
+        "more of them. Kafka is asked about each again and again.",
+        "topics",
+        1_000_000,
+    )
     group_max_members: int = _limit("group_max_members", 1, "Members of one group.", "members", 1_000_000)
     groups_max: int = _limit("groups_max", 1, "Groups of one shard.", "groups", 10_000_000)
     registrations_max: int = _limit(

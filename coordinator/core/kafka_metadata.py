@@ -22,6 +22,7 @@ class Catalog:
         "_noted_before",
         "_noted_ends",
         "_topics",
+        "_watched",
         "all_topics",
         "bootstrap",
         "cluster_id",
@@ -45,6 +46,7 @@ class Catalog:
         """The time at which all ends were read last."""
         self._absences: dict[str, int] = {}
         self._topics: dict[str, TopicMetadata] = {}
+        self._watched = 0
         self._brokers: Mapping[int, tuple[str, int]] = {}
         self._ends: Mapping[tuple[str, int], int] = {}
         self._noted_ends: dict[tuple[str, int], int] = {}
@@ -94,6 +96,7 @@ class Catalog:
 
     def keep_only(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Forget topics that are no longer watched: what is known of them grows old."""
+        self._watched = len(topics)
         if lists_all:
             return
         self.all_topics = None
@@ -101,6 +104,11 @@ class Catalog:
             del self._topics[name]
         for name in [name for name in self._absences if name not in topics]:
             del self._absences[name]
+
+    @property
+    def unknown_topics(self) -> int:
+        """The number of watched topics of which Kafka has not told; at least so many while it tells of others too."""
+        return max(0, self._watched - len(self._topics))
 
     def topic(self, name: str) -> TopicMetadata | None:
         """Return a topic if Kafka has said that it exists."""

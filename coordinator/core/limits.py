@@ -71,6 +71,8 @@ class Limits:
     """Records that a commit may be beyond the end of its partition as Kafka said it last."""
     ends_known_for_ms: int = 30_000
     """The time for which the ends count that Kafka said last."""
+    unknown_topics_max: int = 10_000
+    """Topics of a node's groups of which Kafka has not told, from where no more are taken with commits of no member."""
     group_max_members: int = 10_000
     """Members of one group."""
     groups_max: int = 100_000

@@ -14,11 +14,13 @@ from coordinator.core.token_buckets import Rate, TokenBuckets
 SHORT_STAYS = "group.short_stays_burst"
 GROUPS_OF_PRINCIPAL = "group.principal_max_groups"
 AHEAD_OF_END = "group.commit_ahead_max"
+UNKNOWN_TOPICS = "group.unknown_topics_max"
 """The limits that are counted here, by their settings."""
 LIMITS_OF_GROUPS = (
     SHORT_STAYS,
     GROUPS_OF_PRINCIPAL,
     AHEAD_OF_END,
+    UNKNOWN_TOPICS,
     "group.group_max_bytes",
     "group.principal_max_bytes",
     "group.node_max_bytes",

@@ -58,4 +58,5 @@ def _used_of_groups(node: Node) -> dict[str, tuple[float, float]]:
         "group.principal_max_groups": (usage.most_groups, limits.principal_max_groups),
         "group.principal_max_bytes": (usage.most_bytes, limits.principal_max_bytes),
         "group.node_max_bytes": (usage.bytes, limits.node_max_bytes),
+        "group.unknown_topics_max": (node.catalog.unknown_topics, limits.unknown_topics_max),
     }

@@ -8,6 +8,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+_OF_LOCKS = ("with self._lock:", "with self._condition:")
+"""Lines whose lock may be one in C; where its entrance and end are Python, these are steps of their own."""
+
 
 def ctrl_c() -> None:
     """Do what Python's own handler of SIGINT does."""
@@ -50,6 +53,6 @@ class SignalWithin:
         """Say whether a lock in C is released next: Python looks for no signal between the last line and that."""
         block = frame, frame.f_lineno
         was_here = block in self._blocks
-        if linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith("with self._lock:"):
+        if linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(_OF_LOCKS):
             self._blocks.add(block)
         return was_here

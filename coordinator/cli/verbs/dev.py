@@ -236,8 +236,10 @@ def ending_when_asked() -> Iterator[None]:
         handle(end)
         again = threading.Timer(_LOOK_S, os.kill, (os.getpid(), signal.SIGTERM))
         again.daemon = True
+        waiting.append(again)
         again.start()
 
+    waiting: list[threading.Timer] = []
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     hook, sys.unraisablehook = sys.unraisablehook, swallowed
     handle(end)
@@ -247,6 +249,8 @@ def ending_when_asked() -> Iterator[None]:
         _notes.print("stopped")
     finally:
         sys.unraisablehook = hook
+        for again in waiting:  # whoever handles signals after the block has not been asked
+            again.cancel()
         for number, handler in before.items():
             signal.signal(number, handler)
 

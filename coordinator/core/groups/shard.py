@@ -74,6 +74,8 @@ _PARTITIONS_FOR_A_MEMBER = 50
 _MEMBERS_BEGUN_AT_ONCE = 50
 BEGUN_MEMBER_WEIGHT = 100
 """So many bytes of the log are replayed in the time in which a member is begun with after a load."""
+_OFFSETS_LOOKED_AT_ONCE = 2_000
+"""Groups and committed offsets that are looked at in one step after a load."""
 _PARTITIONS_LET_GO_OF_FOR_ONE_MOVED = 5
 """So many partitions are taken from a member that is gone in the time in which one partition changes hands."""
 
@@ -129,6 +131,7 @@ class Shard:
         desk = self.desk
         desk.journal.open(incarnation, unclean_epoch)
         self._lived.start()
+        looked_at = 0
         for group_id, group in desk.journal.state.groups.items():
             soft = desk.soft_of(group_id)
             for number, (member_id, member) in enumerate(group.members.items(), 1):
@@ -146,7 +149,10 @@ class Shard:
                 yield desk.limits.slice_bytes  # its claims are looked at in a step of their own
             self._claim_watch.start(group)
             self._expiry.start(group)
-            self._topic_ids.start(group)
+            looked_at += 1 + self._topic_ids.start(group)
+            if looked_at >= _OFFSETS_LOOKED_AT_ONCE:
+                looked_at = 0
+                yield desk.limits.slice_bytes
             self._recovery.start(group)
             if group.is_target_stale:
                 self._reconciler.window.note_change(group_id, "the coordinator restarted amid a change")

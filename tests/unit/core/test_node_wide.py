@@ -1,9 +1,9 @@
-"""Limits by who asks: groups of a principal, members that come and go, and offsets beyond the end of a partition."""
+"""Limits by who asks: groups of a principal, members that come and go, offsets beyond the end, names of topics."""
 
 from coordinator.core.effects import Notice
 from coordinator.core.events import EndOffsetsRead
 from coordinator.core.limits import Limits
-from coordinator.core.node_wide import AHEAD_OF_END, GROUPS_OF_PRINCIPAL, SHORT_STAYS
+from coordinator.core.node_wide import AHEAD_OF_END, GROUPS_OF_PRINCIPAL, SHORT_STAYS, UNKNOWN_TOPICS
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -172,3 +172,34 @@ def test_nobody_claims_beyond_the_end_and_lets_go_there_without_the_offset() -> 
     assert [result.error for result in stopped.results] == [ErrorCode.NONE]
     assert world.committed()[T0] == begin
     assert world.node.node_wide.reached[AHEAD_OF_END] == 2
+
+
+def commit_topics(tool: Member, *topics: str, group_id: str = "g") -> dict[str, ErrorCode]:
+    asked = in_columns([OffsetToCommit(topic, 0, 11) for topic in topics])
+    refused = tool.ask(CommitOffsets(group_id, asked), CommitOffsetsResponse).refused
+    return {each.topic: each.error for each in refused}
+
+
+def test_topics_that_nobody_knows_are_bounded_and_those_that_kafka_has_told_of_are_not() -> None:
+    world = NodeWorld({"t": 1, "u": 1}, limits=Limits(unknown_topics_max=3))
+    tool = world.connect("10.6.6.6")
+    assert commit_topics(tool, "i1", "t", "i2") == {}
+    assert commit_topics(tool, "i3", "i4", "t", group_id="h") == {"i4": ErrorCode.STATE_LIMIT_REACHED}
+    assert commit_topics(tool, "i5", group_id="not-made") == {"i5": ErrorCode.STATE_LIMIT_REACHED}
+    assert limits_reached(world) == [{"host": "10.6.6.6", "setting": UNKNOWN_TOPICS}] * 2
+    assert world.watched == {"t", "i1", "i2", "i3"}
+    assert "not-made" not in {group for shard in range(2) for group in world.state(shard).groups}
+    world.join("m1", topics=("u",), group_id="of-members")
+    assert commit_topics(tool, "u", "i1") == {}, "Kafka has told of one, and the group knows the other"
+
+
+def test_there_is_room_for_other_unknown_topics_when_those_are_made_or_their_group_is_deleted() -> None:
+    world = NodeWorld({}, limits=Limits(unknown_topics_max=2))
+    tool = world.connect()
+    assert commit_topics(tool, "i1", "i2") == {}
+    world.kafka.topics["i1"] = 1
+    world.poll_topics()
+    assert commit_topics(tool, "i3", "i4") == {"i4": ErrorCode.STATE_LIMIT_REACHED}
+    tool.ask(DeleteGroup("g", "ann", "", is_dry_run=False), DeleteGroupResponse)
+    assert commit_topics(tool, "i4", "i5") == {}
+    assert commit_topics(tool, "i6") == {"i6": ErrorCode.STATE_LIMIT_REACHED}

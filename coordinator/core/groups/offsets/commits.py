@@ -15,6 +15,7 @@ from coordinator.core.groups.bounds.allowance import (
 )
 from coordinator.core.groups.bounds.expiry import Expiry
 from coordinator.core.groups.bounds.known_ends import without_beyond_end
+from coordinator.core.groups.bounds.unknown_topics import without_unknown_topics
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import CommittedPart, GroupSettings, OffsetsCommitted, TopicCommit
 from coordinator.core.groups.hard.state import GroupState
@@ -151,7 +152,8 @@ class Commits:
             for asked in request.offsets
             if (topic := desk.catalog.topic(asked.topic)) is not None
         }
-        can_be, beyond_end = without_beyond_end(desk, connection, group, request.offsets)
+        may_be, of_unknown = without_unknown_topics(desk, connection, group, request.offsets)
+        can_be, beyond_end = without_beyond_end(desk, connection, group, may_be)
         asked = one_by_one(can_be)
         committed, results = committed_offsets.commit_by_operator(group, asked, topic_ids, desk.clock.wall_ms)
         committed, no_room = offsets_with_room(desk, group, committed, is_new_group=is_new)
@@ -161,13 +163,13 @@ class Commits:
                 settings = GroupSettings(group_id, 0, "", None, group.handover, False, owner=group.owner)
                 desk.journal.decide(settings)
             desk.journal.decide(OffsetsCommitted(group_id, committed))
-            self._topic_ids.note(committed, group_id)
+            self._topic_ids.note(committed)
             self._expiry.note_used(desk.journal.state.groups[group_id])
             if not is_new:
                 partitions = [(part.topic, part.partition) for part in committed]
                 self._reconciler.reconcile(group_id, partitions, ())
         refused = _refusals(results)
-        return CommitOffsetsResponse(refused=(*beyond_end, *refused), accepted=len(results) - len(refused))
+        return CommitOffsetsResponse(refused=(*of_unknown, *beyond_end, *refused), accepted=len(results) - len(refused))
 
 
 def _owned_topic_id(group: GroupState, member_id: str, session: MemberSession, asked: TopicOffsets) -> str | None:

@@ -7,7 +7,8 @@ not seen. Of members' offsets, and of those that an operator sets, the id is kno
 """
 
 from collections import deque
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,6 +20,20 @@ from coordinator.core.groups.soft.timers import Timer, TimerKind
 
 _PARTITIONS_FOR_A_GROUP: Final = 50
 """So many offsets are written again in the time in which a group is looked at."""
+_OFFSETS_AT_ONCE: Final = 1_000
+_TOPICS_KEPT: Final = 100
+"""Topics that are noted and of which there is nothing any more, as many as there are others and so many besides."""
+
+
+@dataclass(slots=True)
+class _Due:
+    """The offsets of a topic in a group that is to have its id; their partitions once they were begun with."""
+
+    topic: str
+    topic_id: str
+    group_id: str
+    numbers: Sequence[int] = ()
+    begin: int = 0
 
 
 class TopicIds:
@@ -26,58 +41,69 @@ class TopicIds:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._awaited: dict[str, set[str]] = {}
-        """Groups by the topic whose id Kafka has not said."""
-        self._due: deque[tuple[str, str]] = deque()
-        """Topics whose id is known, each with a group that is to have it."""
+        self._awaited: set[str] = set()
+        """Topics whose id Kafka has not said; the groups that may have offsets of one are in the shard's index."""
+        self._due: deque[_Due] = deque()
 
-    def start(self, group: GroupState) -> None:
-        """Find the offsets of a group after a load."""
+    def start(self, group: GroupState) -> int:
+        """Find the offsets of a group after a load, and return how many were looked at."""
+        looked_at = 0
         for topic in group.offsets.topics():
-            if any(type(row) is CommittedPart and not row.topic_id for row in group.offsets.rows(topic).values()):
-                self._awaited.setdefault(topic, set()).add(group.group_id)
+            if topic not in self._awaited:
+                rows = group.offsets.rows(topic)
+                looked_at += len(rows)
+                if any(type(row) is CommittedPart and not row.topic_id for row in rows.values()):
+                    self._awaited.add(topic)
+        return looked_at
 
-    def note(self, committed: Iterable[CommittedPart], group_id: str) -> None:
+    def note(self, committed: Iterable[CommittedPart]) -> None:
         """Take note of what was committed, of which some may have no id."""
-        for part in committed:
-            if not part.topic_id:
-                self._awaited.setdefault(part.topic, set()).add(group_id)
+        self._awaited.update(part.topic for part in committed if not part.topic_id)
+        known = self._desk.journal.state.groups_of_topic
+        if len(self._awaited) > 2 * len(known) + _TOPICS_KEPT:
+            self._awaited &= known.keys()
 
     def started(self) -> None:
         """Look at all that `start` has found: Kafka may have told of it for another shard."""
         self.topics_read(set(self._awaited))
+        self._come_back()
 
     def topics_read(self, topics: Set[str]) -> None:
         """Take note of topics that Kafka has told something new of."""
-        for topic in sorted(self._awaited.keys() & topics):
-            if self._id_of(topic):
-                self._due.extend((topic, group_id) for group_id in sorted(self._awaited.pop(topic)))
-        if self._due:
-            self._desk.timers.set(Timer(TimerKind.REST, ""), self._desk.now_ms)
+        groups_of_topic = self._desk.journal.state.groups_of_topic
+        for topic in sorted(self._awaited & topics):
+            known = self._desk.catalog.topic(topic)
+            if known is not None and known.topic_id:
+                self._awaited.discard(topic)
+                group_ids = sorted(groups_of_topic.get(topic, ()))
+                self._due.extend(_Due(topic, known.topic_id, group_id) for group_id in group_ids)
 
     def write_some(self) -> None:
-        """Write offsets with the id of their topic, of a bounded number of groups in one step."""
+        """Write offsets with the id of their topic, of a bounded number of groups and partitions in one step."""
         left = self._desk.limits.slice_members
         while left > 0 and self._due:
-            left -= 1 + self._write(*self._due.popleft()) // _PARTITIONS_FOR_A_GROUP
+            due = self._due.popleft()
+            left -= 1 + self._write(due) // _PARTITIONS_FOR_A_GROUP
+            if due.begin < len(due.numbers):
+                self._due.appendleft(due)
+        self._come_back()
+
+    def _come_back(self) -> None:
+        """Have a step made for what is left."""
         if self._due:
             self._desk.timers.set(Timer(TimerKind.REST, ""), self._desk.now_ms)
 
-    def _write(self, topic: str, group_id: str) -> int:
-        """Write those of a topic in a group, and return how many there are."""
-        group, topic_id = self._desk.group(group_id), self._id_of(topic)
-        if group is None:
-            return 0
-        if not topic_id:
-            self._awaited.setdefault(topic, set()).add(group_id)
-            return 0
-        rows = group.offsets.rows(topic)
-        without = [row for row in rows.values() if type(row) is CommittedPart and not row.topic_id]
+    def _write(self, due: _Due) -> int:
+        """Write some of the offsets that are due, and return how many were looked at."""
+        group = self._desk.group(due.group_id)
+        rows = group.offsets.rows(due.topic) if group is not None else {}
+        if not due.begin:
+            due.numbers = tuple(rows)
+        numbers = due.numbers[due.begin : due.begin + _OFFSETS_AT_ONCE]
+        due.begin += len(numbers)
+        found = [row for number in numbers if (row := rows.get(number)) is not None]
+        without = [row for row in found if type(row) is CommittedPart and not row.topic_id]
         if without:
-            named = tuple(replace(part, topic_id=topic_id) for part in without)
-            self._desk.journal.decide(OffsetsCommitted(group_id, named))
-        return len(rows)
-
-    def _id_of(self, topic: str) -> str:
-        known = self._desk.catalog.topic(topic)
-        return known.topic_id if known is not None else ""
+            named = tuple(replace(part, topic_id=due.topic_id) for part in without)
+            self._desk.journal.decide(OffsetsCommitted(due.group_id, named))
+        return len(numbers)

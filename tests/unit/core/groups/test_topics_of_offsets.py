@@ -162,6 +162,29 @@ class TestTheyGetTheIdOfTheirTopic:
         world.advance(1_000)
         assert named() == 5
 
+    def test_of_many_partitions_some_in_each_step(self) -> None:
+        world = NodeWorld({"t": 5_000}, shards=1, limits=Limits(slice_members=2))
+        world.kafka.is_away = True
+        for begin in range(0, 5_000, 1_000):
+            commit(world, *((("t", number), 60) for number in range(begin, begin + 1_000)))
+        world.kafka.is_away = False
+
+        def named() -> int:
+            return sum(part.topic_id == "id-t" for _, part in world.group().offsets.items())
+
+        world.poll_topics()
+        assert named() == 1_000
+        delete(world, ("t", 4_999))
+        world.advance(1_000)
+        assert named() == 4_999
+
+    def test_of_which_nothing_is_kept_once_its_groups_are_gone(self) -> None:
+        world = NodeWorld({}, shards=1)
+        for number in range(500):
+            commit(world, ((f"invented-{number}", 0), 60))
+            world.connect().ask(DeleteGroup("g", "ann@ops", "", is_dry_run=False), DeleteGroupResponse)
+        assert len(world.node._shards[0]._topic_ids._awaited) <= 101
+
     def test_which_is_never_said_of_a_topic_that_does_not_exist(self) -> None:
         world = NodeWorld({})
         commit(world, (T0, 60))
