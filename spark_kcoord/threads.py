@@ -47,13 +47,17 @@ def _start(thread: threading.Thread, is_tried: _thread.LockType, errors: list[Ru
 class _Entered(threading.Condition):
     """A condition whose `with` is that of its lock, which is in C: Ctrl-C has no line to leave it locked at."""
 
+    def __init__(self) -> None:
+        self._inner = threading.RLock()
+        super().__init__(self._inner)
+
     @property
-    def __enter__(self) -> Callable[[], bool]:  # a `with` looks it up, and calls what it finds
-        return self._lock.__enter__  # type: ignore[attr-defined, no-any-return]
+    def __enter__(self) -> Callable[..., bool]:  # a `with` looks it up, and calls what it finds
+        return self._inner.__enter__
 
     @property
     def __exit__(self) -> Callable[..., None]:
-        return self._lock.__exit__  # type: ignore[attr-defined, no-any-return]
+        return self._inner.__exit__
 
 
 class Reply(Future[T]):
@@ -65,4 +69,4 @@ class Reply(Future[T]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._condition = _Entered(threading.RLock())
+        self._condition = _Entered()
