@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, assert_never
 
@@ -19,6 +19,7 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
+from spark_kcoord.consumer.core.chunk_rows import last_offset, rows_before, within
 from spark_kcoord.consumer.core.held import Grant, Held
 from spark_kcoord.fetch.tailing.fetched import (
     Chunk,
@@ -75,6 +76,8 @@ class ConsumerMachine:
         self._coming: dict[TopicPartition, Grant] = {}
         self._given_back: dict[tuple[str, int, int], FinalOffset] = {}
         self._last_final: dict[tuple[str, int, int], FinalOffset] = {}
+        self._committed_away: dict[tuple[TopicPartition, int], int] = {}
+        """Offsets that were committed of partitions that were lost; one may come back under the same owner epoch."""
         self._order: OrderedDict[TopicPartition, None] = OrderedDict()
         self._tokens = 0
         self._returning: tuple[Piece, ...] = ()
@@ -183,7 +186,14 @@ class ConsumerMachine:
                 self._forget(key)
         elif owed.news is Told.ASSIGNED:
             for key in owed.partitions:
-                self._hold(self._coming[key])
+                self._hold(self._since_committed(self._coming[key]))
+
+    def _since_committed(self, grant: Grant) -> Grant:
+        """Return a grant that starts at what this consumer has committed, if that is said only behind the grant."""
+        if grant.owner_epoch is None:
+            return grant
+        committed = self._committed_away.get((grant.key, grant.owner_epoch), grant.start)
+        return replace(grant, start=committed, committed=committed) if committed > grant.start else grant
 
     def end_telling(self, owed: Owed) -> None:
         """Do what follows, whatever the listener came to: what is asked back is let go, what came is fetched."""
@@ -200,6 +210,7 @@ class ConsumerMachine:
             for key in owed.partitions:
                 if key in self._held:
                     self._held[key].is_told = True
+            self._committed_away.clear()
         if self._owed and self._owed[0] is owed:
             self._owed.pop(0)
 
@@ -319,15 +330,15 @@ class ConsumerMachine:
                 if chunk.rows is None:
                     position = chunk.next_offset
                     continue
-                skipped = _rows_before(chunk, position)
+                skipped = rows_before(chunk, position)
                 rows = chunk.rows.slice(skipped, min(room, chunk.rows.num_rows - skipped))
                 if bytes_left is not None:
-                    rows = _within(rows, bytes_left, is_first=not pieces)
+                    rows = within(rows, bytes_left, is_first=not pieces)
                     bytes_left -= rows.nbytes
                 if not rows.num_rows:
                     return tuple(pieces)
                 is_whole = skipped + rows.num_rows == chunk.rows.num_rows
-                position = chunk.next_offset if is_whole else _last_offset(rows) + 1
+                position = chunk.next_offset if is_whole else last_offset(rows) + 1
                 pieces.append(Piece(key, rows, position, chunk))
                 room -= rows.num_rows
                 if not is_whole:
@@ -352,7 +363,7 @@ class ConsumerMachine:
             if held is None or piece.chunk not in held.buffer:
                 continue
             if held.position is not None and held.position < piece.next_offset:
-                before, after = _rows_before(piece.chunk, held.position), _rows_before(piece.chunk, piece.next_offset)
+                before, after = rows_before(piece.chunk, held.position), rows_before(piece.chunk, piece.next_offset)
                 self.returned_records += after - before
             held.last_epoch = piece.chunk.epoch_at(piece.next_offset - 1)
             held.position = piece.next_offset
@@ -462,39 +473,17 @@ class ConsumerMachine:
     def note_committed(self, asked: Iterable[OffsetToCommit], results: Iterable[PartitionResult]) -> None:
         """Take the results of a commit."""
         for one, result in zip(asked, results, strict=True):
-            held = self._held.get((one.topic, one.partition))
-            if held is not None and held.grant.owner_epoch == one.owner_epoch and result.error is ErrorCode.NONE:
+            key = (one.topic, one.partition)
+            held = self._held.get(key)
+            if result.error is not ErrorCode.NONE:
+                continue
+            if held is not None and held.grant.owner_epoch == one.owner_epoch:
                 held.committed = max(held.committed or 0, one.offset)
+            elif one.owner_epoch is not None:
+                away = (key, one.owner_epoch)
+                self._committed_away[away] = max(self._committed_away.get(away, 0), one.offset)
 
 
 def _grant_of(part: AssignedPartition) -> Grant:
     topic_id = part.topic_id or None
     return Grant(part.topic, part.partition, topic_id, part.owner_epoch, part.position, part.position, part.stream)
-
-
-def _last_offset(rows: Any) -> int:
-    offset: int = rows.column("offset")[-1].as_py()
-    return offset
-
-
-def _rows_before(chunk: Chunk, position: int) -> int:
-    """Return how many rows of a chunk come before a position."""
-    if position <= chunk.start:
-        return 0
-    if position >= chunk.next_offset:
-        return int(chunk.rows.num_rows)
-    offsets, low, high = chunk.rows.column("offset"), 0, chunk.rows.num_rows
-    while low < high:
-        middle = (low + high) // 2
-        if offsets[middle].as_py() < position:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _within(rows: Any, most: int, *, is_first: bool) -> Any:
-    """Return about as many of the first rows as have so many bytes, one at least where nothing else is returned."""
-    if rows.nbytes <= most:
-        return rows
-    return rows.slice(0, max(rows.num_rows * most // rows.nbytes, int(is_first)))

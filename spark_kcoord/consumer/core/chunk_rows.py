@@ -1,0 +1,38 @@
+"""The rows of chunks, cut by offset and by bytes; of rows only what an Arrow table offers is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_kcoord.fetch.tailing.fetched import Chunk
+
+__all__ = ["last_offset", "rows_before", "within"]
+
+
+def last_offset(rows: Any) -> int:
+    """Return the offset of the last row."""
+    offset: int = rows.column("offset")[-1].as_py()
+    return offset
+
+
+def rows_before(chunk: Chunk, position: int) -> int:
+    """Return how many rows of a chunk come before a position."""
+    if position <= chunk.start:
+        return 0
+    if position >= chunk.next_offset:
+        return int(chunk.rows.num_rows)
+    offsets, low, high = chunk.rows.column("offset"), 0, chunk.rows.num_rows
+    while low < high:
+        middle = (low + high) // 2
+        if offsets[middle].as_py() < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def within(rows: Any, most: int, *, is_first: bool) -> Any:
+    """Return about as many of the first rows as have so many bytes, one at least where nothing else is returned."""
+    if rows.nbytes <= most:
+        return rows
+    return rows.slice(0, max(rows.num_rows * most // rows.nbytes, int(is_first)))
