@@ -23,11 +23,11 @@ from coordinator.protocol.session import (
     UnknownRequestReceived,
 )
 from coordinator.runtime.security.tls_end import Shown
-from coordinator.runtime.server.gate import Gate
 from coordinator.runtime.server.turns import TURN_NS
 from coordinator.runtime.server.unread import unsent_bytes
 
 if TYPE_CHECKING:
+    from coordinator.runtime.server.gate import Gate
     from coordinator.runtime.server.port import Server
 
 _NOBODY_LOGS_IN: Final = (
@@ -274,6 +274,8 @@ class Connection(asyncio.Protocol):
         assert log_ins is not None
         try:
             if self._gate is None:
+                from coordinator.runtime.server.gate import Gate  # a node where nobody logs in loads nothing of it
+
                 self._gate = Gate(self, log_ins, self._server.session_limits)
             passed = self._gate.take(data)
         except RemoteProtocolError as error:
