@@ -1,52 +1,55 @@
 """The command line: what people type. `verbs` has one file a group of verbs, `parts` what they share.
 
 Data goes to standard output, notes to standard error. A `LocalServiceError` is shown as its text with exit
-code 1. Verbs import what they run when they run, so that every verb starts quickly.
+code 1. A verb is imported when it is asked for, and imports what it runs when it runs: every verb starts quickly.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
+from coordinator.cli.loading import group_of
+from coordinator.cli.parts.addressing.command_config import CommandConfig, take_command_config
 from coordinator.cli.parts.addressing.contexts import ContextName, take_context
-from coordinator.cli.parts.asking import CommandConfig, take_command_config
-from coordinator.cli.verbs import cluster, demo, dev, dev_topics, doctor, groups, serve
-from coordinator.cli.verbs.access import acl, user
-from coordinator.cli.verbs.installing import assets, completion, contexts
-from coordinator.cli.verbs.moving import backups, exports, imports
-from coordinator.cli.verbs.serving import console
-from coordinator.cli.verbs.shards import looking, moving
+
+_VERBS: Final = "coordinator.cli.verbs"
+
+PLACES: Final = {
+    "serve": f"{_VERBS}.serve:serve",
+    "check-config": f"{_VERBS}.serve:check_config",
+    "version": f"{_VERBS}.serve:version",
+    "export": f"{_VERBS}.moving.exports:export",
+    "completion": f"{_VERBS}.installing.completion:completion",
+    "console": f"{_VERBS}.serving.console:console",
+    "demo": f"{_VERBS}.demo:demo",
+    "doctor": f"{_VERBS}.doctor:doctor",
+    "dev": f"{_VERBS}.dev:app",
+    "group": f"{_VERBS}.groups:app",
+    "cluster": f"{_VERBS}.cluster:clusters",
+    "node": f"{_VERBS}.cluster:nodes",
+    "shard": f"{_VERBS}.shards.looking:app",
+    "acl": f"{_VERBS}.access.acl:app",
+    "user": f"{_VERBS}.access.user:app",
+    "import": f"{_VERBS}.moving.imports:app",
+    "assets": f"{_VERBS}.installing.assets:app",
+    "context": f"{_VERBS}.installing.contexts:app",
+}
+"""The verbs by name, in the order of `kcoord --help`."""
 
 app = typer.Typer(
     name="kcoord",
+    cls=group_of(PLACES),
     help="Consumer groups for Spark: the coordinator and its tools.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-serve.add_verbs(app)
-dev_topics.add_verbs(dev.app)
-app.add_typer(dev.app, name="dev")
-app.add_typer(groups.app, name="group")
-backups.add_verbs(cluster.clusters)
-app.add_typer(cluster.clusters, name="cluster")
-app.add_typer(cluster.nodes, name="node")
-app.add_typer(looking.app, name="shard")
-moving.add_verbs(looking.app, cluster.nodes)
-app.add_typer(acl.app, name="acl")
-app.add_typer(user.app, name="user")
-app.add_typer(imports.app, name="import")
-app.command("export")(exports.export)
-app.add_typer(assets.app, name="assets")
-app.add_typer(contexts.app, name="context")
-app.command("completion")(completion.completion)
-app.command("console")(console.console)
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
 
 
 def _say_version(*, is_asked: bool) -> None:
     if is_asked:
-        serve.version()
+        from coordinator.cli.verbs.serve import version
+
+        version()
         raise typer.Exit
 
 
@@ -68,7 +71,7 @@ def kcoord(
 
 
 def main() -> None:
-    """Run the command line; this is the console script `kcoord`."""
+    """Run the command line, as a process of its own."""
     app()
 
 

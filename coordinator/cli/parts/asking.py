@@ -1,12 +1,11 @@
 """The arguments that the verbs about groups share, and a request to the coordinator with its errors as text."""
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
-from pathlib import Path
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from coordinator.cli.parts.addressing.command_config import command_config_in_force
 from coordinator.cli.parts.addressing.contexts import addresses_in_force, settings_in_force
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import OutputFormat
@@ -68,32 +67,14 @@ Timeout = Annotated[
     ),
 ]
 
-_command_config: Final[ContextVar[Path | None]] = ContextVar("command-config", default=None)
-"""The file that `--command-config` names. It is a variable of ours: Typer's contexts are not those of click."""
-
-CommandConfig = Annotated[
-    Path | None,
-    typer.Option(
-        "--command-config",
-        envvar="KCOORD_COMMAND_CONFIG",
-        metavar="FILE",
-        help="Lines NAME=VALUE that say how coordinators are spoken to, such as kcoord.security.protocol=SSL.",
-    ),
-]
-
 _Expected = TypeVar("_Expected", bound=Response)
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
 
-def take_command_config(path: Path | None) -> None:
-    """Keep the file that was named for the verb that follows."""
-    _command_config.set(path)
-
-
 def coordinators_of(text: str) -> Coordinators:
     """Return the coordinators at these addresses, with TLS where that is said; ends the program with a usage error."""
-    path = _command_config.get()
+    path = command_config_in_force()
     try:
         given = {} if path is None else read_command_config(path)
         return Coordinators(parse_addresses(text), security_of_options({**settings_in_force(text), **given}))

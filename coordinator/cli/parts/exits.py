@@ -6,15 +6,15 @@ Usage errors (2) are raised by the command line library.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from coordinator.cli.parts.notes import Notes
-from coordinator.client.refusals import refusal_of
-from coordinator.client.request import LogInFailedError, RequestError, RequestTimeoutError
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import Response
+
+if TYPE_CHECKING:
+    from coordinator.protocol.messages import Response
 
 notes: Final = Notes()
 """The writer of everything that is not data."""
@@ -62,6 +62,8 @@ EXIT_OF_REFUSAL: Final = {
 @contextmanager
 def tool_errors_as_text() -> Iterator[None]:
     """Show a `RequestError` as its text on standard error and exit with its code."""
+    from coordinator.client.request import LogInFailedError, RequestError, RequestTimeoutError  # a node asks nobody
+
     try:
         yield
     except LogInFailedError as error:
@@ -72,8 +74,10 @@ def tool_errors_as_text() -> Iterator[None]:
         raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.ERROR) from error
 
 
-def must_not_be_refused(response: Response, group_id: str = "") -> None:
+def must_not_be_refused(response: "Response", group_id: str = "") -> None:
     """Show why a coordinator refused and exit with the code that belongs to it; return when it did not."""
+    from coordinator.client.refusals import refusal_of
+
     refusal = refusal_of(response)
     if refusal is None:
         return

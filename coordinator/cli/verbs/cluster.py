@@ -9,6 +9,8 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import note_silent_nodes, survey, survey_where_members_are_sent
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
+from coordinator.cli.verbs.moving import backups
+from coordinator.cli.verbs.shards import moving
 from coordinator.client.cluster_view import ClusterView, NodeView
 from coordinator.protocol.text.addresses import format_address
 from coordinator.protocol.text.counts import counted
@@ -183,3 +185,8 @@ def _cluster_as_json(cluster: ClusterView) -> Mapping[str, object]:
         "shards_without_leader": [shard.shard for shard in cluster.shards if shard.leader is None],
         "shards_out_of_sync": [shard.shard for shard in cluster.shards if len(shard.isr) < len(shard.replicas)],
     }
+
+
+# `--help` shows these after those above: first what only looks.
+backups.add_verbs(clusters)
+moving.add_node_verbs(nodes)

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from coordinator.cli.verbs import dev_topics
 from coordinator.local.errors import LocalServiceError
 from coordinator.protocol.text.escaping import lines
 
@@ -263,3 +264,6 @@ def errors_as_text() -> Iterator[None]:
     except LocalServiceError as error:
         _notes.print(f"error: {lines(str(error))}", markup=False)
         raise typer.Exit(1) from error
+
+
+dev_topics.add_verbs(app)

@@ -104,13 +104,6 @@ def version() -> None:
     sys.stdout.write(f"Python {platform.python_version()} on {platform.platform()}\n")
 
 
-def add_verbs(app: typer.Typer) -> None:
-    """Add this file's verbs to the command line."""
-    app.command()(serve)
-    app.command("check-config")(check_config)
-    app.command()(version)
-
-
 def flags_of(
     *,
     standalone: bool = False,

@@ -8,6 +8,7 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
+from coordinator.cli.verbs.shards import moving
 from coordinator.client.cluster_view import ShardView
 from coordinator.protocol.vocabulary import ShardStatus
 
@@ -153,3 +154,6 @@ def _replica_as_json(shard: ShardView, node: int) -> dict[str, object]:
         "high_watermark": None if copy is None else copy.high_watermark,
         "lag": _lag_of(shard, node),
     }
+
+
+moving.add_shard_verbs(app)  # after those above, as `--help` shows them: first what only looks

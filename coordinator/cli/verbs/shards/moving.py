@@ -48,10 +48,14 @@ NodeId = Annotated[int, typer.Argument(metavar="NODE", help="The node's id.", mi
 Wait = Annotated[bool, typer.Option("--wait", help="Return when it is done, or --timeout is over.")]
 
 
-def add_verbs(shards: typer.Typer, nodes: typer.Typer) -> None:
-    """Have `kcoord shard` and `kcoord node` have these verbs."""
+def add_shard_verbs(shards: typer.Typer) -> None:
+    """Add this file's verbs to those of `kcoord shard`."""
     shards.command()(reassign)
     shards.command()(elect)
+
+
+def add_node_verbs(nodes: typer.Typer) -> None:
+    """Add this file's verbs to those of `kcoord node`."""
     nodes.command()(drain)
     nodes.command()(undrain)
     nodes.command()(remove)
