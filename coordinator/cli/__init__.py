@@ -11,6 +11,7 @@ import typer
 from coordinator.cli.loading import group_of
 from coordinator.cli.parts.addressing.command_config import CommandConfig, take_command_config
 from coordinator.cli.parts.addressing.contexts import ContextName, take_context
+from coordinator.runtime.process.starting import leave_out_of_rounds
 
 _VERBS: Final = "coordinator.cli.verbs"
 
@@ -72,7 +73,11 @@ def kcoord(
 
 def main() -> None:
     """Run the command line, as a process of its own."""
-    app()
+    leave_out_of_rounds()
+    try:
+        app()
+    finally:
+        leave_out_of_rounds()  # what the verb has imported
 
 
 __all__ = ["app", "main"]

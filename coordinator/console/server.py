@@ -29,6 +29,7 @@ from coordinator.console.web.reading import Reader
 from coordinator.protocol.messages import DescribeCluster
 from coordinator.protocol.text.addresses import format_address
 from coordinator.runtime.process.logs import Journal
+from coordinator.runtime.process.starting import leave_out_of_rounds
 from coordinator.runtime.security.reread import Reread, Watch
 
 _LONGEST_END_S: Final = 2
@@ -46,6 +47,7 @@ def run(settings: ConsoleSettings, say_ready: Callable[[str], None]) -> None:
     why = why_not(settings)
     if why is not None:
         raise ConsoleError(why)
+    leave_out_of_rounds()
     journal = Journal("auto", "info", _LINES_A_MINUTE)
     try:
         tls = None if settings.tls is None else tls_of_console(settings.tls, journal.log)

@@ -10,6 +10,7 @@ from coordinator.config import Settings
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.loop import LoopError, loop_factory
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.process.starting import leave_out_of_rounds
 from coordinator.service.lifecycle import READY_LINE, StartError
 
 __all__ = ["READY_LINE", "StartError", "run"]
@@ -29,6 +30,7 @@ def run(settings: Settings) -> int:
         name, new_loop = loop_factory(settings.node.event_loop)
     except LoopError as error:
         raise StartError(str(error)) from error
+    leave_out_of_rounds()
     journal = Journal(settings.log.format, settings.log.level, settings.log.most_per_minute)
     log = journal.log
     sys.setswitchinterval(_SWITCH_INTERVAL_S)

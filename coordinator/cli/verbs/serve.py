@@ -56,8 +56,9 @@ def serve(
 ) -> None:
     """Run a coordinator node until SIGTERM or Ctrl-C; it prints its address when members can connect."""
     from coordinator.runtime.process.signals import standing_by
+    from coordinator.runtime.process.starting import without_rounds
 
-    with standing_by(), errors_as_lines():
+    with standing_by(), without_rounds(), errors_as_lines():
         from coordinator.config import config_file, load_settings
 
         flags = flags_of(standalone=standalone, kafka=kafka, data=data, listen=listen, admin=admin, settings=settings)

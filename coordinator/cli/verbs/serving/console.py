@@ -53,6 +53,7 @@ def console(
 ) -> None:
     """Run the console until SIGTERM or Ctrl-C; it prints its address when it answers."""
     from coordinator.console.settings import ConsoleSettings, why_not
+    from coordinator.runtime.process.starting import without_rounds
     from coordinator.runtime.security.tls_files import TlsFiles
 
     try:
@@ -76,7 +77,8 @@ def console(
     if why is not None:
         raise typer.BadParameter(why, param_hint="--host" if why.startswith("--host") else "--listen")
     try:
-        from coordinator.console.server import ConsoleError, run
+        with without_rounds():
+            from coordinator.console.server import ConsoleError, run
     except ModuleNotFoundError as error:
         notes.print(
             f"error: the console needs the package {error.name}, which is not installed: "
