@@ -73,6 +73,12 @@ def too_much(loaded: set[str], unneeded: tuple[str, ...]) -> set[str]:
             id="a verb about groups",
         ),
         pytest.param(
+            VERB.format(words=["version"]),
+            (*OF_NODES, *OF_OTHERS, *OF_LOG_INS, *OF_PEOPLE, "kafka", "msgspec", "rich"),
+            310,
+            id="a verb that asks nobody and notes nothing",
+        ),
+        pytest.param(
             SAID.format(imports="from kcoord import Consumer"),
             (*OF_NODES, *OF_LOG_INS, "coordinator.cli", "kazoo", "pydantic", "pyspark", "rich", "typer"),
             660,

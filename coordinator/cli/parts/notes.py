@@ -3,17 +3,15 @@
 Sentences hold names and reasons that come from members and brokers; none of them reaches the terminal unescaped.
 """
 
-from rich.console import Console
-
 from coordinator.protocol.text.escaping import one_line
 
 
 class Notes:
     """Prints notes; colours only on a terminal and without NO_COLOR."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
-
     def print(self, sentence: str) -> None:
         """Print a sentence as one line."""
-        self._console.print(one_line(sentence))
+        from rich.console import Console  # a tenth of the start of a command, and most have nothing to note
+
+        console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+        console.print(one_line(sentence))
