@@ -1,13 +1,15 @@
 """Fixtures shared by all tests, and the rule that a run with a skipped test or an expected failure fails."""
 
+import gc
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from coordinator.runtime.process.starting import leave_out_of_rounds, without_rounds
 from tests.helpers.spark_limits import NO_WORKER, TRIES
 
 if TYPE_CHECKING:
@@ -92,6 +94,19 @@ def topic(kafka: "LocalKafka", topic_name: Callable[[], str]) -> Callable[..., s
         return name
 
     return make
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Leave what is imported for all tests out of the collector's rounds: it stays, and is most of what they go over.
+
+    What was garbage by then is found before, so that no test is told of it.
+    """
+    with without_rounds():
+        collected = yield
+        gc.collect()
+        leave_out_of_rounds()
+    return collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
