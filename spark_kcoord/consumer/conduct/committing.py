@@ -117,35 +117,40 @@ class Committer:
             callback, given, error = owed
             yield Call(partial(callback, given, error))
 
-    def finish(self, timeout_s: float) -> Flow[None]:
-        """Wait, at the end, for commits that are out, and tell those who gave callbacks."""
+    def finish(self, left_s: Callable[[], float]) -> Flow[BaseException | None]:
+        """Wait, at the end, for commits that are out; tell all who gave callbacks, and return what the first raised."""
         behind = self._async.next_to_send(beside=True)
         if behind is not None:
             self._send(behind)
         for _, futures in list(self._out):
             for future in futures:
                 try:
-                    yield Answer(future, timeout_s)
+                    yield Answer(future, left_s())
                 except (KcoordError, TimeoutError) as error:
                     _log.debug("a commit that nobody waits for was not answered: %s", error)
-        yield from self.run_callbacks()
+        self.send()
+        for committing, _ in self._out:
+            why = "The commit was not answered before the consumer left its group: it may be done or not."
+            self._async.answered(committing, CoordinatorUnavailableError(why))
+        self._out.clear()
+        raised: BaseException | None = None
+        while (owed := self._async.next_owed()) is not None:
+            callback, given, outcome = owed
+            try:
+                yield Call(partial(callback, given, outcome))
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - nobody is told later
+                raised = raised or error
+        return raised
 
     def _send(self, committing: Committing) -> None:
-        held = tuple(one for one in committing.offsets if self._is_current(one))
         try:
-            futures = self._group.commit(held)
+            futures = self._group.commit(committing.offsets)
         except KcoordError as error:
             self._async.answered(committing, translated(error))
             return
-        if held != committing.offsets:
-            committing_now = Committing(held, committing.callbacks)
-            self._async.replace(committing, committing_now)
-            committing = committing_now
         self._out.append((committing, futures))
-
-    def _is_current(self, one: OffsetToCommit) -> bool:
-        held = self._machine.held((one.topic, one.partition))
-        return held is not None and held.grant.owner_epoch == one.owner_epoch
 
     def _outcome(self, committing: Committing, futures: Sequence[Future[Any]]) -> Exception | None:
         results: list[PartitionResult] = []

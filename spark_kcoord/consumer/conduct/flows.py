@@ -291,7 +291,7 @@ class Flows:
         """Give everything back and leave the group; the consumer can subscribe again."""
         self.machine.give_up_all()
         error: BaseException | None = None
-        for step in (self.tell_owed, lambda: self._part(timeout_ms), lambda: self._drop_group()):
+        for step in (self.tell_owed, lambda: self._part(timeout_ms), self._drop_group):
             try:
                 yield from step()
             except GeneratorExit:
@@ -305,24 +305,34 @@ class Flows:
         self.fetch()
 
     def _part(self, timeout_ms: int) -> Flow[None]:
+        """End what was begun and leave, in this time together; what a callback raises keeps nobody from leaving."""
         if not self._is_member:
             return
-        yield from self.committer.finish(timeout_ms / 1000)
-        finals = self.machine.releases()
+        deadline = self._clock() + timeout_ms / 1000
+
+        def left_s() -> float:
+            return max(0.001, deadline - self._clock())
+
+        error = yield from self.committer.finish(left_s)
+        yield from self._give_back(self.machine.releases(), left_s)
+        if error is not None:
+            raise error
+
+    def _give_back(self, finals: Sequence[Any], left_s: Callable[[], float]) -> Flow[None]:
         if self.settings["group_instance_id"] is not None:
-            yield from self._commit_finals(finals, timeout_ms)
+            yield from self._commit_finals(finals, left_s)
             return
-        leaving = self.group.leave(finals, timeout_ms)
+        leaving = self.group.leave(finals, int(left_s() * 1000))
         if leaving is not None:
             try:
-                yield Answer(leaving, timeout_ms / 1000)
+                yield Answer(leaving, left_s())
             except (KcoordError, TimeoutError) as error:
                 _log.warning("group %s: the leave was not answered: %s", self.settings.group_id, error)
 
     def _drop_group(self) -> Flow[None]:
         yield Do(self.group.drop)
 
-    def _commit_finals(self, finals: Sequence[Any], timeout_ms: int) -> Flow[None]:
+    def _commit_finals(self, finals: Sequence[Any], left_s: Callable[[], float]) -> Flow[None]:
         """Commit what is done of a static member, which stays a member for its session."""
         done = [
             OffsetToCommit(final.topic, final.partition, final.offset, final.owner_epoch, final.leader_epoch)
@@ -332,8 +342,8 @@ class Flows:
         if not done:
             return
         try:
-            for future in self.group.commit(done, timeout_ms):
-                yield Answer(future, timeout_ms / 1000)
+            for future in self.group.commit(done, int(left_s() * 1000)):
+                yield Answer(future, left_s())
         except (KcoordError, TimeoutError) as error:
             _log.warning("group %s: what was done is not committed: %s", self.settings.group_id, error)
 
