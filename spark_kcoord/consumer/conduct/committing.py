@@ -21,10 +21,9 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     FetchOffsets,
     FetchOffsetsResponse,
-    Request,
-    Response,
 )
 from coordinator.protocol.parts import PartitionResult
+from spark_kcoord.consumer.conduct.asking import ask_coordinators
 from spark_kcoord.consumer.conduct.group import Group
 from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Flow
 from spark_kcoord.consumer.core.commits import AsyncCommits, Callback, Committing
@@ -42,7 +41,6 @@ from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import must_be_offset, must_be_partitions
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.speech import CONSUMER
 
 __all__ = ["Committer"]
@@ -224,7 +222,7 @@ class Committer:
 
     def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, Any]:
         named = None if keys is None else tuple((topic, number) for topic, number in keys)
-        response = self._request(FetchOffsets(self._settings.group_id or "", named), timeout_s)
+        response = ask_coordinators(self._settings, FetchOffsets(self._settings.group_id or "", named), timeout_s)
         refusal = refusal_of(response)
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
@@ -239,19 +237,14 @@ class Committer:
         }
 
     def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
-        response = self._request(CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s)
+        response = ask_coordinators(
+            self._settings, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
+        )
         refusal = refusal_of(response)
         if refusal is not None:
             raise GroupRefusedError(f"The coordinator refused a commit: {show_refusal(refusal)}", refusal[0].name)
         assert isinstance(response, CommitOffsetsResponse)
         return results_of(asked, response.refused)
-
-    def _request(self, request: Request, timeout_s: float) -> Response:
-        try:
-            return request_once(self._settings.coordinators, request, timeout_s=timeout_s)
-        except KcoordError as error:
-            why = CONSUMER.translate(str(error)).replace("option 'coordinators'", "setting 'coordinators'")
-            raise CoordinatorUnavailableError(why) from error
 
 
 def _in_order(asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> list[PartitionResult]:

@@ -14,12 +14,13 @@ from typing import Any
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition as Key
+from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.committing import Committer
 from spark_kcoord.consumer.conduct.group import Group, MakeMember, make_member
 from spark_kcoord.consumer.conduct.growth import Growth
 from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
 from spark_kcoord.consumer.conduct.troubles import Troubles
-from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
+from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Do, Flow, Tell, Wait
 from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
@@ -179,6 +180,13 @@ class Flows:
         """Return how to reach Kafka; raises SettingError when nobody has said where it is."""
         return self.settings.kafka_at(self.group.kafka_bootstrap)
 
+    def find_kafka(self, timeout_s: float) -> Flow[float]:
+        """Ask the coordinators where Kafka is, if nobody has said so yet; return what is left of the time."""
+        settings, deadline = self.settings, self._clock() + timeout_s
+        if settings.is_member and not settings.kafka.servers and not self.group.kafka_bootstrap:
+            self.group.kafka_bootstrap = yield Ask(lambda: asking.find_kafka(settings, timeout_s))
+        return max(0.0, deadline - self._clock())
+
     @property
     def _is_member(self) -> bool:
         return self.settings.is_member and not self.subscription.is_empty and not self.subscription.by_hand
@@ -251,11 +259,12 @@ class Flows:
     def assign(self, subscription: Subscription, timeout_s: float) -> Flow[None]:
         """Read these partitions by hand; those without a start begin where the group is, or by the policy."""
         self.must_be_open()
+        left_s = yield from self.find_kafka(timeout_s)
         new = {key: start for key, start in subscription.by_hand.items() if self.machine.held(key) is None}
         unknown = [key for key, start in new.items() if start is None]
         committed: Mapping[Key, Any] = {}
         if unknown and self.settings.is_member:
-            committed = yield from self.committer.committed(unknown, timeout_s)
+            committed = yield from self.committer.committed(unknown, left_s)
         policy = self.settings["auto_offset_reset"] or "latest"
         by_policy = {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[policy]
         grants = []
@@ -333,7 +342,7 @@ class Flows:
         yield Do(self.group.drop)
 
     def _commit_finals(self, finals: Sequence[Any], left_s: Callable[[], float]) -> Flow[None]:
-        """Commit what is done of a static member, which stays a member for its session."""
+        """Commit what is done of a static member, which does not leave: its place may be kept for who comes back."""
         done = [
             OffsetToCommit(final.topic, final.partition, final.offset, final.owner_epoch, final.leader_epoch)
             for final in finals
