@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from coordinator.cli.verbs import dev
 from coordinator.cli.verbs.dev import ending_when_asked, keep_running
 from coordinator.local.errors import LocalServiceError
 
@@ -83,7 +82,7 @@ def test_nodes_that_have_all_ended_at_once_are_started_again_together(
                 node.is_running = False
         broker.is_running = looks < 5
 
-    monkeypatch.setattr(dev.time, "sleep", look)
+    monkeypatch.setattr("coordinator.cli.verbs.dev.time.sleep", look)
     services: Any = nodes
     with pytest.raises(LocalServiceError, match="Kafka ended by itself"):
         keep_running([broker], services)  # type: ignore[list-item]
@@ -95,6 +94,6 @@ def test_nodes_that_have_all_ended_at_once_are_started_again_together(
 @pytest.mark.timeout(60)
 def test_a_node_that_ends_as_it_is_started_again_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Service("Node 1", is_running=False)
-    monkeypatch.setattr(dev.time, "sleep", lambda _: node.stop())
+    monkeypatch.setattr("coordinator.cli.verbs.dev.time.sleep", lambda _: node.stop())
     with pytest.raises(LocalServiceError, match="Node 1 ended by itself"):
         keep_running([], [node])  # type: ignore[list-item]
