@@ -153,7 +153,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             is_secret=True,
         ),
         Setting("group_id", _text_or_none, None, "the group; None reads without one"),
-        Setting("group_instance_id", _text_or_none, None, "a static member: it keeps its place for a session time-out"),
+        Setting(
+            "group_instance_id",
+            _text_or_none,
+            None,
+            "a static member: it keeps its place for the nodes' group.closed_connection_idle_grace_ms, 0 unless set",
+        ),
         Setting("client_id", _text, "kcoord-python-HOST-PID", "the name that operators see"),
         Setting("session_timeout_ms", _MS, 10_000, "without a sign of life for this long the member is gone"),
         Setting("heartbeat_interval_ms", _MS, 3_000, "the time between two pings; at most a third of the above"),

@@ -85,6 +85,9 @@ class FakeMember:
     def ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[Any]:
         answer: Future[Any] = Future()
         result: Any = None
+        if isinstance(call, JoinCall) and self.failure is not None:
+            answer.set_exception(self.failure)
+            return answer
         if isinstance(call, JoinCall):
             result = Joined("m1", "cluster", ("kafka:9092",), ())
         elif isinstance(call, CommitCall):

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -149,14 +149,33 @@ def _run_cluster(
     sys.stdout.write(f"kafka {broker.bootstrap_servers}\nzookeeper {zookeeper}\ncoordinator {addresses}\n")
     _say_metrics(admin_port, nodes)
     _run_console(stack, addresses, data_dir, console_port)
+    keep_running(kept, cluster.nodes)
+
+
+def keep_running(kept: Sequence["LocalService"], nodes: Sequence["LocalService"]) -> NoReturn:
+    """Start nodes again that have ended; raises LocalServiceError when one of the others ends, or one as it starts.
+
+    None is waited for: where all have ended they need each other to be ready.
+    """
+    starting: set[str] = set()
     while True:
-        ended = _first_to_end(*kept, *cluster.nodes)
-        if ended in kept:
-            raise _ended_by_itself(ended)
-        _notes.print(f"{ended.name} has ended; it is started again. The end of {ended.log_path}:", markup=False)
-        _notes.print(ended.log_tail(3), markup=False)
-        ended.restart()
-        _notes.print(f"{ended.name} serves again.")
+        for service in kept:
+            if not service.is_running:
+                raise _ended_by_itself(service)
+        for node in nodes:
+            if node.is_running:
+                if node.name in starting and node.is_ready:
+                    starting.remove(node.name)
+                    _notes.print(f"{node.name} serves again.")
+                continue
+            if node.name in starting:
+                raise _ended_by_itself(node)
+            _notes.print(f"{node.name} has ended; it is started again. The end of {node.log_path}:", markup=False)
+            _notes.print(node.log_tail(3), markup=False)
+            node.stop()
+            node.begin()
+            starting.add(node.name)
+        time.sleep(_LOOK_S)
 
 
 def _say_metrics(first_port: int | None, nodes: int) -> None:

@@ -73,6 +73,11 @@ class LocalService(Running):
         """Say whether the service's process lives."""
         return self._child is not None and self._child.exit_code() is None
 
+    @property
+    def is_ready(self) -> bool:
+        """Say whether clients are served."""
+        return self.is_running and not self._why_not_ready()
+
     def start(self) -> None:
         """Start the service and return when it is ready."""
         self.begin()

@@ -21,10 +21,9 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     FetchOffsets,
     FetchOffsetsResponse,
-    Request,
-    Response,
 )
 from coordinator.protocol.parts import PartitionResult
+from spark_kcoord.consumer.conduct.asking import ask_coordinators
 from spark_kcoord.consumer.conduct.group import Group
 from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Flow
 from spark_kcoord.consumer.core.commits import AsyncCommits, Callback, Committing
@@ -42,7 +41,6 @@ from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import must_be_offset, must_be_partitions
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.speech import CONSUMER
 
 __all__ = ["Committer"]
@@ -117,35 +115,40 @@ class Committer:
             callback, given, error = owed
             yield Call(partial(callback, given, error))
 
-    def finish(self, timeout_s: float) -> Flow[None]:
-        """Wait, at the end, for commits that are out, and tell those who gave callbacks."""
+    def finish(self, left_s: Callable[[], float]) -> Flow[BaseException | None]:
+        """Wait, at the end, for commits that are out; tell all who gave callbacks, and return what the first raised."""
         behind = self._async.next_to_send(beside=True)
         if behind is not None:
             self._send(behind)
         for _, futures in list(self._out):
             for future in futures:
                 try:
-                    yield Answer(future, timeout_s)
+                    yield Answer(future, left_s())
                 except (KcoordError, TimeoutError) as error:
                     _log.debug("a commit that nobody waits for was not answered: %s", error)
-        yield from self.run_callbacks()
+        self.send()
+        for committing, _ in self._out:
+            why = "The commit was not answered before the consumer left its group: it may be done or not."
+            self._async.answered(committing, CoordinatorUnavailableError(why))
+        self._out.clear()
+        raised: BaseException | None = None
+        while (owed := self._async.next_owed()) is not None:
+            callback, given, outcome = owed
+            try:
+                yield Call(partial(callback, given, outcome))
+            except GeneratorExit:
+                raise
+            except BaseException as error:  # noqa: BLE001 - nobody is told later
+                raised = raised or error
+        return raised
 
     def _send(self, committing: Committing) -> None:
-        held = tuple(one for one in committing.offsets if self._is_current(one))
         try:
-            futures = self._group.commit(held)
+            futures = self._group.commit(committing.offsets)
         except KcoordError as error:
             self._async.answered(committing, translated(error))
             return
-        if held != committing.offsets:
-            committing_now = Committing(held, committing.callbacks)
-            self._async.replace(committing, committing_now)
-            committing = committing_now
         self._out.append((committing, futures))
-
-    def _is_current(self, one: OffsetToCommit) -> bool:
-        held = self._machine.held((one.topic, one.partition))
-        return held is not None and held.grant.owner_epoch == one.owner_epoch
 
     def _outcome(self, committing: Committing, futures: Sequence[Future[Any]]) -> Exception | None:
         results: list[PartitionResult] = []
@@ -219,7 +222,7 @@ class Committer:
 
     def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, Any]:
         named = None if keys is None else tuple((topic, number) for topic, number in keys)
-        response = self._request(FetchOffsets(self._settings.group_id or "", named), timeout_s)
+        response = ask_coordinators(self._settings, FetchOffsets(self._settings.group_id or "", named), timeout_s)
         refusal = refusal_of(response)
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
@@ -234,19 +237,14 @@ class Committer:
         }
 
     def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
-        response = self._request(CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s)
+        response = ask_coordinators(
+            self._settings, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
+        )
         refusal = refusal_of(response)
         if refusal is not None:
             raise GroupRefusedError(f"The coordinator refused a commit: {show_refusal(refusal)}", refusal[0].name)
         assert isinstance(response, CommitOffsetsResponse)
         return results_of(asked, response.refused)
-
-    def _request(self, request: Request, timeout_s: float) -> Response:
-        try:
-            return request_once(self._settings.coordinators, request, timeout_s=timeout_s)
-        except KcoordError as error:
-            why = CONSUMER.translate(str(error)).replace("option 'coordinators'", "setting 'coordinators'")
-            raise CoordinatorUnavailableError(why) from error
 
 
 def _in_order(asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> list[PartitionResult]:

@@ -14,12 +14,13 @@ from typing import Any
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition as Key
+from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.committing import Committer
 from spark_kcoord.consumer.conduct.group import Group, MakeMember, make_member
 from spark_kcoord.consumer.conduct.growth import Growth
 from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
 from spark_kcoord.consumer.conduct.troubles import Troubles
-from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
+from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Do, Flow, Tell, Wait
 from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
@@ -179,6 +180,13 @@ class Flows:
         """Return how to reach Kafka; raises SettingError when nobody has said where it is."""
         return self.settings.kafka_at(self.group.kafka_bootstrap)
 
+    def find_kafka(self, timeout_s: float) -> Flow[float]:
+        """Ask the coordinators where Kafka is, if nobody has said so yet; return what is left of the time."""
+        settings, deadline = self.settings, self._clock() + timeout_s
+        if settings.is_member and not settings.kafka.servers and not self.group.kafka_bootstrap:
+            self.group.kafka_bootstrap = yield Ask(lambda: asking.find_kafka(settings, timeout_s))
+        return max(0.0, deadline - self._clock())
+
     @property
     def _is_member(self) -> bool:
         return self.settings.is_member and not self.subscription.is_empty and not self.subscription.by_hand
@@ -251,11 +259,12 @@ class Flows:
     def assign(self, subscription: Subscription, timeout_s: float) -> Flow[None]:
         """Read these partitions by hand; those without a start begin where the group is, or by the policy."""
         self.must_be_open()
+        left_s = yield from self.find_kafka(timeout_s)
         new = {key: start for key, start in subscription.by_hand.items() if self.machine.held(key) is None}
         unknown = [key for key, start in new.items() if start is None]
         committed: Mapping[Key, Any] = {}
         if unknown and self.settings.is_member:
-            committed = yield from self.committer.committed(unknown, timeout_s)
+            committed = yield from self.committer.committed(unknown, left_s)
         policy = self.settings["auto_offset_reset"] or "latest"
         by_policy = {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[policy]
         grants = []
@@ -291,7 +300,7 @@ class Flows:
         """Give everything back and leave the group; the consumer can subscribe again."""
         self.machine.give_up_all()
         error: BaseException | None = None
-        for step in (self.tell_owed, lambda: self._part(timeout_ms), lambda: self._drop_group()):
+        for step in (self.tell_owed, lambda: self._part(timeout_ms), self._drop_group):
             try:
                 yield from step()
             except GeneratorExit:
@@ -305,25 +314,35 @@ class Flows:
         self.fetch()
 
     def _part(self, timeout_ms: int) -> Flow[None]:
+        """End what was begun and leave, in this time together; what a callback raises keeps nobody from leaving."""
         if not self._is_member:
             return
-        yield from self.committer.finish(timeout_ms / 1000)
-        finals = self.machine.releases()
+        deadline = self._clock() + timeout_ms / 1000
+
+        def left_s() -> float:
+            return max(0.001, deadline - self._clock())
+
+        error = yield from self.committer.finish(left_s)
+        yield from self._give_back(self.machine.releases(), left_s)
+        if error is not None:
+            raise error
+
+    def _give_back(self, finals: Sequence[Any], left_s: Callable[[], float]) -> Flow[None]:
         if self.settings["group_instance_id"] is not None:
-            yield from self._commit_finals(finals, timeout_ms)
+            yield from self._commit_finals(finals, left_s)
             return
-        leaving = self.group.leave(finals, timeout_ms)
+        leaving = self.group.leave(finals, int(left_s() * 1000))
         if leaving is not None:
             try:
-                yield Answer(leaving, timeout_ms / 1000)
+                yield Answer(leaving, left_s())
             except (KcoordError, TimeoutError) as error:
                 _log.warning("group %s: the leave was not answered: %s", self.settings.group_id, error)
 
     def _drop_group(self) -> Flow[None]:
         yield Do(self.group.drop)
 
-    def _commit_finals(self, finals: Sequence[Any], timeout_ms: int) -> Flow[None]:
-        """Commit what is done of a static member, which stays a member for its session."""
+    def _commit_finals(self, finals: Sequence[Any], left_s: Callable[[], float]) -> Flow[None]:
+        """Commit what is done of a static member, which does not leave: its place may be kept for who comes back."""
         done = [
             OffsetToCommit(final.topic, final.partition, final.offset, final.owner_epoch, final.leader_epoch)
             for final in finals
@@ -332,8 +351,8 @@ class Flows:
         if not done:
             return
         try:
-            for future in self.group.commit(done, timeout_ms):
-                yield Answer(future, timeout_ms / 1000)
+            for future in self.group.commit(done, int(left_s() * 1000)):
+                yield Answer(future, left_s())
         except (KcoordError, TimeoutError) as error:
             _log.warning("group %s: what was done is not committed: %s", self.settings.group_id, error)
 

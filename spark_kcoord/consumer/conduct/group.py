@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy
@@ -29,6 +29,8 @@ from spark_kcoord.member.speech import CONSUMER
 __all__ = ["Group", "MakeMember", "MemberPort"]
 
 _log = logging.getLogger(__name__)
+
+_NOTHING: Final = Assignment()
 
 
 class MemberPort(Protocol):
@@ -81,11 +83,6 @@ class Group:
         self.kafka_bootstrap: tuple[str, ...] = ()
         """Kafka's addresses as the coordinator told them, empty before the first join."""
 
-    @property
-    def is_joined(self) -> bool:
-        """True once the coordinator has let it in."""
-        return self._joining is not None and self._joining.done() and self._joining.exception() is None
-
     def subscribe(self, subscription: Subscription) -> None:
         """Read this from now on; the first time that makes the member."""
         self._subscription = subscription
@@ -100,11 +97,11 @@ class Group:
             self._start()
 
     def _start(self) -> MemberPort:
-        """Begin to join, unless that is under way."""
+        """Begin to join, unless that is under way: the member tries on when a call to join was given up."""
         if self._member is None:
             self._joining = None
             self._member = self._make(member_settings(self._settings, self._subscription), self._on_change)
-        if self._joining is None:
+        if self._joining is None or (self._joining.done() and self._joining.exception() is not None):
             self._joining = self._member.ask(JoinCall())
         return self._member
 
@@ -113,19 +110,21 @@ class Group:
 
         Without a member it begins to join.
         """
-        member = self._start()
-        if self.is_joined and self._joining is not None:
-            self.kafka_bootstrap = self._joining.result().kafka_bootstrap
         try:
+            member = self._start()
             member.polled()
-            return member.assignment()
+            assignment = member.assignment()
         except MemberClosedError as error:
-            if not member.is_left_alone:
+            if self._member is None or not self._member.is_left_alone:
                 raise translated(error) from error
             _log.warning("%s It joins again.", error)
             return None
         except KcoordError as error:
             raise translated(error) from error
+        if self._joining is None or not self._joining.done() or self._joining.exception() is not None:
+            return _NOTHING  # nothing that is granted can be read before it is known where Kafka is
+        self.kafka_bootstrap = self._joining.result().kafka_bootstrap
+        return assignment
 
     def note(self, offsets: Sequence[OffsetToCommit]) -> None:
         """Say up to where partitions are done."""

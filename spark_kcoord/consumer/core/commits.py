@@ -57,11 +57,6 @@ class AsyncCommits:
             self._out = committing
         return committing
 
-    def replace(self, committing: Committing, sent: Committing) -> None:
-        """Note that of a commit only a part was sent: the rest is of partitions that are held no more."""
-        if self._out is committing:
-            self._out = sent
-
     def answered(self, committing: Committing, error: Exception | None) -> None:
         """Note what came of one that was sent; those who gave it are owed that."""
         if self._out is committing:

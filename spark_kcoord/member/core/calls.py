@@ -68,6 +68,11 @@ class Calls:
         return self._in_flight
 
     @property
+    def is_leaving(self) -> bool:
+        """True while a leave is with the coordinator."""
+        return self._in_flight is not None and isinstance(self._in_flight.request, LeaveGroup)
+
+    @property
     def deadline_ms(self) -> int | None:
         """The time at which the first of them gives up."""
         return min((call.deadline_ms for call in self), default=None)

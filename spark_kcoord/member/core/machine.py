@@ -43,11 +43,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.core import answers
 from spark_kcoord.member.core.calls import LEAVES_BY_ITSELF, Call, CallRequest, Calls, request_of
-from spark_kcoord.member.core.effects import (
-    Effect,
-    NoticeKind,
-    WakeAt,
-)
+from spark_kcoord.member.core.effects import Effect, NoticeKind, WakeAt
 from spark_kcoord.member.core.entry import Entry, GiveUp, Setback, TryAgain
 from spark_kcoord.member.core.events import (
     AnyCall,
@@ -324,6 +320,8 @@ class Member:
             self._lose(why, is_elsewhere_better=code in BETTER_ELSEWHERE)
 
     def _on_fenced(self, why: str) -> None:
+        if self._calls.is_leaving:
+            return  # the leave may have been what it is told of: what becomes of that is said in its own answer
         self._holdings.forget_grants()
         self._outbox.notice(NoticeKind.FENCED, f"{why}; it owns nothing now and registers again")
         self._lose(why, is_elsewhere_better=False)

@@ -873,6 +873,21 @@ def test_leave_is_answered_and_closes(error: ErrorCode) -> None:
     assert owned(pair) == []
 
 
+def test_leave_that_is_decided_and_not_answered_yet_is_waited_for_though_all_else_is_refused() -> None:
+    pair = MemberPair().joined(start_fetcher(0))
+    pair.answer(FetcherStarted, FetcherStartedResponse())
+    pair.lose()
+    call = pair.leave()
+    pair.pass_ms(50)
+    pair.register(start_fetcher(0))
+    pair.take(LeaveGroup)
+    pair.answer(FetcherStarted, ErrorResponse(ErrorCode.UNKNOWN_MEMBER_ID, "it has left"))
+    pair.push(Fenced(ErrorCode.UNKNOWN_MEMBER_ID, "it has left"))
+    assert pair.member.state is State.JOINED, "it does not join anew what it is leaving"
+    pair.answer(LeaveGroup, LeaveGroupResponse())
+    assert (pair.results[call], pair.member.state) == (None, State.CLOSED)
+
+
 def test_leave_without_a_coordinator_ends_with_the_session() -> None:
     pair = MemberPair().joined()
     pair.lose()

@@ -1,0 +1,34 @@
+"""Questions of a consumer to any of its coordinators, beside its membership: blocking, each within its time-out."""
+
+from __future__ import annotations
+
+from coordinator.client.refusals import refusal_of, show_refusal
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
+from spark_kcoord.consumer.errors import CoordinatorUnavailableError, GroupRefusedError
+from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.member.one_shot import request_once
+from spark_kcoord.member.speech import CONSUMER
+
+__all__ = ["ask_coordinators", "find_kafka"]
+
+
+def ask_coordinators(settings: Settings, request: Request, timeout_s: float) -> Response:
+    """Return the response to a request, which may be a refusal; raises CoordinatorUnavailableError."""
+    try:
+        return request_once(settings.coordinators, request, timeout_s=timeout_s)
+    except KcoordError as error:
+        why = CONSUMER.translate(str(error)).replace("option 'coordinators'", "setting 'coordinators'")
+        raise CoordinatorUnavailableError(why) from error
+
+
+def find_kafka(settings: Settings, timeout_s: float) -> tuple[str, ...]:
+    """Return Kafka's addresses as coordinators know them; raises CoordinatorUnavailableError, GroupRefusedError."""
+    response = ask_coordinators(settings, FindCoordinator(settings.group_id or ""), timeout_s)
+    refusal = refusal_of(response)
+    if refusal is not None:
+        raise GroupRefusedError(
+            f"The coordinator refused to say where Kafka is: {show_refusal(refusal)}", refusal[0].name
+        )
+    assert isinstance(response, FindCoordinatorResponse)
+    return response.kafka_bootstrap
