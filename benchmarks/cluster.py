@@ -356,7 +356,8 @@ def in_a_cluster(arguments: argparse.Namespace, directory: Path, zookeeper: Loca
         figures.rebalances = load.rebalances() + load.moved + load.asked_back
         print(
             f"  the group has changed {load.rebalances()} times since it was formed; {load.asked_back} partitions were "
-            f"asked back, {load.moved} came under another owner epoch; {load.refusals} registrations asked again",
+            f"asked back, {load.moved} came under another owner epoch; {load.refusals} registrations asked again, "
+            f"{load.connects} connections, {load.silences} of them given up for silence",
             flush=True,
         )
 

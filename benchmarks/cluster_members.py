@@ -16,6 +16,7 @@ import msgspec
 
 from benchmarks.group_load import Group, Rounds
 from benchmarks.group_members import PING, KcoordMember, RefusedError, Tally
+from coordinator.client.nodes import MOST_SILENCES
 from coordinator.client.refusals import PASSING
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -59,6 +60,7 @@ class FollowingMember(KcoordMember):
         "open_asks",
         "plan",
         "registers",
+        "silences",
     )
 
     def __init__(self, load: "ClusterLoad", tally: Tally) -> None:
@@ -71,6 +73,8 @@ class FollowingMember(KcoordMember):
         self.is_in = self.registers = False
         self.open_asks = self.attempts = self.plan = 0
         self.before: dict[int, StartPartition] = {}
+        self.silences: dict[int, int] = {}
+        """How often each node was silent since one has let it in."""
 
     def find(self) -> None:
         """Ask the node to which it is connected who leads its group, other than the leader that it has lost."""
@@ -81,9 +85,9 @@ class FollowingMember(KcoordMember):
         who = {"member_id": self.member_id, "incarnation": self.incarnation, "is_rejoining": bool(self.member_id)}
         self._ask(msgspec.structs.replace(self._registration(), **who))
 
-    def ask_for_events(self) -> None:
-        """Ask for the group's timeline."""
-        self._ask(ListGroupEvents(self.tally.group_id))
+    def ask_for_events(self, after_sequence: int = 0) -> None:
+        """Ask for the group's timeline, page by page."""
+        self._ask(ListGroupEvents(self.tally.group_id, after_sequence))
 
     def lost(self) -> None:
         """Go elsewhere in a moment."""
@@ -124,12 +128,17 @@ class FollowingMember(KcoordMember):
             case RegisterConsumerResponse(error=error) | ErrorResponse(error=error) if error in PASSING:
                 self.tally.unanswered -= 1
                 self.load.refused(self, error)
+            case ListGroupEventsResponse(up_to=int(up_to)):
+                self.tally.unanswered -= 1
+                self.ask_for_events(up_to)
             case ListGroupEventsResponse():
                 self.tally.unanswered -= 1
                 self.load.formed_at(max(event.group_epoch for event in said.events))
             case RegisterConsumerResponse():
+                self.tally.registered -= self.is_in  # who was lost while all joined has registered twice
                 self.is_in = True
                 self.attempts = 0
+                self.silences.clear()
                 self.member_id = said.member_id
                 self.load.group_epochs.add(said.group_epoch)
                 super()._take(said)
@@ -159,7 +168,7 @@ class ClusterLoad(Rounds[FollowingMember]):
         self.group_epochs: set[int] = set()
         self.shard = 0
         """The shard of the group whose leader was found last."""
-        self.moved = self.asked_back = self.refusals = 0
+        self.moved = self.asked_back = self.refusals = self.connects = self.silences = 0
         self._source = source
         self._waiting: list[tuple[float, int, FollowingMember, int | None]] = []
         """The times at which members go to a node (None: to another), a heap; a member's `plan` says which counts."""
@@ -167,7 +176,9 @@ class ClusterLoad(Rounds[FollowingMember]):
         self.gone: set[int] = set()
         """Nodes whose host is gone: nobody can connect to them."""
         self._entering: dict[FollowingMember, float] = {}
-        """Since when members wait for a hello, or to be told who leads."""
+        """Until when members wait for a hello, or to be told who leads."""
+        self._ends: list[tuple[float, int, FollowingMember]] = []
+        """The same times, a heap; those that are no member's any more are void."""
         self._pings: deque[tuple[float, FollowingMember]] | None = None
         self._pinged: dict[FollowingMember, float] = {}
         self._dice = random.Random(0)
@@ -193,7 +204,8 @@ class ClusterLoad(Rounds[FollowingMember]):
         self.turn_for(0.5)
         started_s = time.perf_counter()
         for number, each in enumerate(group.members[1:]):
-            each.register()
+            if each.plan == 0:  # who was lost meanwhile goes by itself
+                each.register()
             if number % 50 == 0:
                 self.turn(0)
         self.wait_until(lambda: group.tally.is_stable(group.partitions), "a stable group")
@@ -203,7 +215,7 @@ class ClusterLoad(Rounds[FollowingMember]):
         first.ask_for_events()
         self.wait_until(lambda: self._formed_epoch > 0, "the group's timeline")
         self.group_epochs = {self._formed_epoch}
-        self.moved = self.asked_back = self.refusals = 0
+        self.moved = self.asked_back = self.refusals = self.connects = self.silences = 0
         return took_ms
 
     def lose(self, members: Sequence[FollowingMember]) -> None:
@@ -251,7 +263,7 @@ class ClusterLoad(Rounds[FollowingMember]):
         if member.registers:
             member.register()
         else:
-            self._entering[member] = time.perf_counter()
+            self._enter(member)
             member.find()
 
     def refused(self, member: FollowingMember, error: ErrorCode) -> None:
@@ -276,9 +288,17 @@ class ClusterLoad(Rounds[FollowingMember]):
             self._again(member)
             return
         self.sockets.begin(member, "127.0.0.1", self.ports[node], self._source)
+        self.connects += 1
         member.greet()
         member.registers = registers
-        self._entering[member] = time.perf_counter()
+        self._enter(member)
+
+    def _enter(self, member: FollowingMember) -> None:
+        """Give a node its time; twice as much for each time that it was silent, as real members do."""
+        self._plans += 1
+        end_s = time.perf_counter() + ENTER_TIMEOUT_S * 2 ** min(member.silences.get(member.node, 0), MOST_SILENCES)
+        self._entering[member] = end_s
+        heapq.heappush(self._ends, (end_s, self._plans, member))
 
     # ---- turns ------------------------------------------------------------------------------------------------------
 
@@ -294,18 +314,20 @@ class ClusterLoad(Rounds[FollowingMember]):
                 continue
             if node is None:
                 self._leave(member)
-                others = [number for number in self.ports if number != member.node]
-                self._go(member, self._dice.choice(others or [member.node]))
+                others = [number for number in self.ports if number != member.node] or [member.node]
+                least = min(member.silences.get(number, 0) for number in others)
+                self._go(member, self._dice.choice([at for at in others if member.silences.get(at, 0) == least]))
             elif node == member.node and self.sockets.has(member):
                 member.register()
             else:
                 self._go(member, node, registers=True)
         self._ping(now_s)
-        while self._entering and self.is_formed:  # the first join of all at once may take longer
-            member, since_s = next(iter(self._entering.items()))
-            if now_s - since_s < ENTER_TIMEOUT_S:
-                break
-            self.lose([member])
+        while self._ends and self._ends[0][0] <= now_s:
+            end_s, _, member = heapq.heappop(self._ends)
+            if self._entering.get(member) == end_s and self.is_formed:  # the first join of all at once may take longer
+                self.silences += 1
+                member.silences[member.node] = member.silences.get(member.node, 0) + 1
+                self.lose([member])
         return answered
 
     def _leave(self, member: FollowingMember) -> None:

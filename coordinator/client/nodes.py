@@ -1,4 +1,8 @@
-"""The coordinator nodes that may be tried: the next one, the time to wait before it, and the trouble at each.
+"""The coordinator nodes that may be tried: the next one, the time to wait before it and at it, and the trouble at each.
+
+A node that is silent may be gone, or busy with a crowd of members who all lost the same node. Whoever gives it up too
+soon makes it begin again, and where all do, nobody ever gets in. So a node that was silent is given twice the time when
+it is tried again, and is passed over for a while where there are others.
 
 Candidates are the addresses the member was given, those it remembers from before, and every one a coordinator has named
 since: a cluster may have moved node by node while the member was not looking. It knows no sockets and draws no chance
@@ -12,6 +16,8 @@ from coordinator.protocol.text.addresses import Address, format_address
 
 BACKOFF_MIN_MS: Final = 50
 BACKOFF_MAX_MS: Final = 1_000
+MOST_SILENCES: Final = 3
+"""Silences of a node that count: by then it is given eight times as long, and passed over seven times."""
 MAX_LEARNED: Final = 50
 """Addresses that are remembered besides those given."""
 
@@ -19,7 +25,17 @@ MAX_LEARNED: Final = 50
 class Nodes:
     """The candidates of one member."""
 
-    __slots__ = ("_attempts", "_candidates", "_given", "_index", "_jitter", "_learned", "_troubles")
+    __slots__ = (
+        "_attempts",
+        "_candidates",
+        "_given",
+        "_index",
+        "_jitter",
+        "_learned",
+        "_rests",
+        "_silences",
+        "_troubles",
+    )
 
     def __init__(
         self, given: Iterable[Address], jitter: Callable[[], float], *, remembered: Iterable[Address] = ()
@@ -32,6 +48,9 @@ class Nodes:
         self._jitter = jitter
         self._attempts = 0
         self._troubles: dict[Address, str] = {}
+        self._silences: dict[Address, int] = {}
+        self._rests: dict[Address, int] = {}
+        """How often each silent node is passed over from now on."""
 
     @property
     def candidates(self) -> tuple[Address, ...]:
@@ -72,12 +91,30 @@ class Nodes:
             self._candidates.append(address)
         self._index = self._candidates.index(address)
 
-    def note_trouble(self, why: str, *, is_elsewhere_better: bool) -> None:
+    def note_trouble(self, why: str, *, is_elsewhere_better: bool, was_silent: bool = False) -> None:
         """Remember what went wrong at the current address, and turn to the next one if that may help."""
-        self._troubles.pop(self.current, None)
-        self._troubles[self.current] = why
+        current = self.current
+        self._troubles.pop(current, None)
+        self._troubles[current] = why
+        if was_silent:
+            self._silences[current] = min(self._silences.get(current, 0) + 1, MOST_SILENCES)
+            self._rests[current] = (1 << self._silences[current]) - 1
         if is_elsewhere_better:
-            self._index = (self._index + 1) % len(self._candidates)
+            self._index = self._following()
+
+    def _following(self) -> int:
+        """Return the place of the next node that does not rest, or of the next one where all do."""
+        count = len(self._candidates)
+        for place in ((self._index + step) % count for step in range(1, count + 1)):
+            rest = self._rests.get(self._candidates[place], 0)
+            if not rest:
+                return place
+            self._rests[self._candidates[place]] = rest - 1
+        return (self._index + 1) % count
+
+    def patience_ms(self, least_ms: int) -> int:
+        """Return how long the current node may be silent: `least_ms`, and twice that for each time that it was."""
+        return least_ms << self._silences.get(self.current, 0)
 
     def next_backoff_ms(self) -> int:
         """Return how long to wait before the next attempt: 50 ms doubling to 1 s, the upper half of it jittered."""
@@ -96,6 +133,8 @@ class Nodes:
         """Forget troubles and start the backoff from its smallest: a coordinator serves this member."""
         self._attempts = 0
         self._troubles.clear()
+        self._silences.clear()
+        self._rests.clear()
 
     def describe_troubles(self) -> str:
         """Say what went wrong at each address, the latest last."""

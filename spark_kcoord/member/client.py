@@ -459,8 +459,8 @@ class MemberClient:
         match effect:
             case Send(connection_id, data):
                 transport.send(connection_id, data)
-            case Connect(connection_id, host, port):
-                transport.connect(connection_id, host, port)
+            case Connect(connection_id, host, port, timeout_ms):
+                transport.connect(connection_id, host, port, timeout_ms / 1000 + MARGIN_S)
             case Disconnect(connection_id, _):
                 transport.disconnect(connection_id)
             case WakeAt(now_ms):

@@ -20,7 +20,6 @@ from spark_kcoord.member.core.events import BytesReceived, Connected, Connection
 
 RECEIVE_BYTES: Final = 256 * 1024
 MAX_UNSENT_BYTES: Final = 8 * 1024 * 1024
-OPEN_TIMEOUT_S: Final = 3.0
 
 _NOT_NOW: Final = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 """The exceptions of a socket that does not block, plain or of TLS, when nothing can be read or written now."""
@@ -56,18 +55,21 @@ class Transport:
 
     # ---- what the machine wants -------------------------------------------------------------------------------------
 
-    def connect(self, connection_id: int, host: str, port: int) -> None:
-        """Begin to open a connection, which replaces whatever there was."""
+    def connect(self, connection_id: int, host: str, port: int, timeout_s: float) -> None:
+        """Begin to open a connection, which replaces whatever there was; each of its steps has so many seconds."""
         self._drop()
         self._connection_id = connection_id
         threading.Thread(
-            target=self._open, args=(connection_id, host, port), name=f"kcoord-connect-{connection_id}", daemon=True
+            target=self._open,
+            args=(connection_id, host, port, timeout_s),
+            name=f"kcoord-connect-{connection_id}",
+            daemon=True,
         ).start()
 
-    def _open(self, connection_id: int, host: str, port: int) -> None:
+    def _open(self, connection_id: int, host: str, port: int, timeout_s: float) -> None:
         outcome: socket.socket | ConnectionLost
         try:
-            outcome = open_socket(host, port, OPEN_TIMEOUT_S, self._security)
+            outcome = open_socket(host, port, timeout_s, self._security)
         except CONNECT_ERRORS as error:
             outcome = ConnectionLost(connection_id, why_failed(error), isinstance(error, LogInRefusedError))
         with self._lock:

@@ -18,6 +18,8 @@ from structlog.typing import EventDict, WrappedLogger
 
 MOST_WAITING_BYTES = 1 << 20
 """Lines that wait for a slow reader of standard error; what comes after them is dropped."""
+_GATHER_S = 0.005
+"""The time for which lines are gathered, so that a thousand of them wake the thread that writes them once."""
 _MINUTE_S = 60.0
 _GROUPS_OF_A_KIND = 10
 """A kind of line may come from so many groups at their limit at once."""
@@ -44,9 +46,11 @@ class BackgroundLines:
             if self._waiting_bytes + len(data) > self._most_waiting_bytes:
                 self._dropped += 1
                 return
+            is_first = not self._lines
             self._lines.append(data)
             self._waiting_bytes += len(data)
-            self._changed.notify_all()
+            if is_first:
+                self._changed.notify_all()
 
     def close(self, timeout_s: float) -> bool:
         """Wait until everything is written, at most so long; return whether it is."""
@@ -60,6 +64,8 @@ class BackgroundLines:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._lines)
                 self._is_writing = True
+            time.sleep(_GATHER_S)
+            with self._changed:
                 data = b"".join(self._lines)
                 if self._dropped:
                     data += f"kcoord: {self._dropped} log lines were dropped: standard error was not read\n".encode()

@@ -69,11 +69,12 @@ class NoticeKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """Open a connection; Connected or ConnectionLost with the same id reports how it went."""
+    """Open a connection within a time; Connected or ConnectionLost with the same id reports how it went."""
 
     connection_id: int
     host: str
     port: int
+    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class Entry:
 
     def find(self) -> None:
         """Ask the node, which has said hello, who coordinates the group, if not whoever did until now."""
-        self._link.move(Step.GREETED, wait_ms=ANSWER_TIMEOUT_MS)
+        self._link.await_node(Step.GREETED, ANSWER_TIMEOUT_MS)
         self._link.send(FindCoordinator(self._settings.group_id, self._leader_epoch))
 
     def hear(self, asked: Asked, response: Response) -> Setback | None:
@@ -196,7 +196,7 @@ class Entry:
             return TryAgain(why, is_elsewhere_better=True)
         address = (response.coordinator.host, response.coordinator.port)
         if address == nodes.current:
-            self._link.move(Step.FOUND_HERE, wait_ms=REGISTER_TIMEOUT_MS)
+            self._link.await_node(Step.FOUND_HERE, REGISTER_TIMEOUT_MS)
             return self._register()
         self._redirects += 1
         if self._redirects > MAX_REDIRECTS:

@@ -68,7 +68,7 @@ from spark_kcoord.member.core.requests import Requests
 from spark_kcoord.member.core.session.conversation import Asked, Conversation
 from spark_kcoord.member.core.session.lease import Lease
 from spark_kcoord.member.core.session.link import Link
-from spark_kcoord.member.core.session.patience import SILENCE, Absence, Idleness
+from spark_kcoord.member.core.session.patience import Absence, Idleness, why_silent
 from spark_kcoord.member.core.session.states import State, Step
 from spark_kcoord.member.settings import MemberSettings
 
@@ -262,11 +262,11 @@ class Member:
         except RemoteProtocolError as error:
             self._lose(str(error), is_elsewhere_better=True)
 
-    def _lose(self, why: str, *, is_elsewhere_better: bool, is_gone: bool = False) -> None:
+    def _lose(self, why: str, *, is_elsewhere_better: bool, is_gone: bool = False, was_silent: bool = False) -> None:
         """Give up the connection and wait out a backoff before the next."""
         was_joined = self._link.state is State.JOINED
         address = self._link.nodes.current
-        self._link.lose(why, is_elsewhere_better=is_elsewhere_better, is_gone=is_gone)
+        self._link.lose(why, is_elsewhere_better=is_elsewhere_better, is_gone=is_gone, was_silent=was_silent)
         self._calls.put_back()
         self._holdings.end_doubts()
         self._entry.begin_anew()
@@ -412,9 +412,9 @@ class Member:
         match self._link.state:
             case State.WAITING if now_ms >= self._link.deadline_ms:
                 self._link.connect(Step.RETRY)
-            case State.CONNECTING | State.GREETING | State.FINDING | State.REGISTERING:
+            case State.CONNECTING | State.GREETING | State.FINDING | State.REGISTERING as state:
                 if now_ms >= self._link.deadline_ms:
-                    self._lose(SILENCE[self._link.state], is_elsewhere_better=True)
+                    self._lose(why_silent(state, self._link.waits_ms), is_elsewhere_better=True, was_silent=True)
             case State.JOINED if now_ms >= self._dead_at_ms:
                 silent_ms = now_ms - self._link.open_conversation.heard_ms
                 self._lease.doubt()

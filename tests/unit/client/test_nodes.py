@@ -1,6 +1,6 @@
 """Every coordinator node a member ever learned of is tried, within bounds."""
 
-from coordinator.client.nodes import MAX_LEARNED, Nodes
+from coordinator.client.nodes import MAX_LEARNED, MOST_SILENCES, Nodes
 
 GIVEN, A, B, C = ("given", 1), ("a", 1), ("b", 1), ("c", 1)
 
@@ -39,3 +39,54 @@ def test_the_node_that_is_talked_to_stays_the_current_one() -> None:
     known.choose(B)
     known.learn((A,))
     assert known.current == B
+
+
+# ---- silence --------------------------------------------------------------------------------------------------------
+
+
+def visits(known: Nodes, count: int, silent: set[tuple[str, int]]) -> list[str]:
+    """Return the nodes that are tried one after another, of which some are silent and nobody serves."""
+    seen = []
+    for _ in range(count):
+        seen.append(known.current[0])
+        known.note_trouble("no", is_elsewhere_better=True, was_silent=known.current in silent)
+    return seen
+
+
+def test_node_that_was_silent_has_twice_the_time_up_to_eight_times() -> None:
+    known = Nodes((A,), lambda: 0.0)
+    times = []
+    for _ in range(MOST_SILENCES + 2):
+        times.append(known.patience_ms(3_000))
+        known.note_trouble("silent", is_elsewhere_better=True, was_silent=True)
+    assert times == [3_000, 6_000, 12_000, 24_000, 24_000]
+
+
+def test_node_that_refuses_has_no_more_time() -> None:
+    known = Nodes((A,), lambda: 0.0)
+    known.note_trouble("refused", is_elsewhere_better=True)
+    assert known.patience_ms(3_000) == 3_000
+
+
+def test_silent_node_is_passed_over_once_then_thrice_then_seven_times() -> None:
+    assert "".join(visits(Nodes((A, B, C), lambda: 0.0), 30, {B})) == "ab" + "ca" + "cab" + "cacaca" + "cab" + "ca" * 7
+
+
+def test_silent_nodes_are_tried_in_turn_where_all_are() -> None:
+    assert "".join(visits(Nodes((A, B, C), lambda: 0.0), 9, {A, B, C})) == "abc" * 3
+
+
+def test_silence_is_forgotten_once_a_node_serves() -> None:
+    known = Nodes((A, B), lambda: 0.0)
+    visits(known, 6, {A})
+    known.settle()
+    known.choose(A)
+    assert known.patience_ms(3_000) == 3_000
+    assert "".join(visits(known, 4, set())) == "abab"
+
+
+def test_node_that_was_named_is_tried_at_once_though_it_was_silent() -> None:
+    known = Nodes((A, B), lambda: 0.0)
+    known.note_trouble("silent", is_elsewhere_better=True, was_silent=True)
+    known.choose(A)
+    assert (known.current, known.patience_ms(3_000)) == (A, 6_000)

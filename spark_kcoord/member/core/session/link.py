@@ -32,6 +32,7 @@ class Link:
         "nodes",
         "now_ms",
         "state",
+        "waits_ms",
     )
 
     def __init__(self, nodes: Nodes, lease: Lease, outbox: Outbox, jitter: Callable[[], float]) -> None:
@@ -41,6 +42,8 @@ class Link:
         self.connection_id = 0
         self.deadline_ms = 0
         """Until when the state may last, unless it is one that lasts."""
+        self.waits_ms = 0
+        """The time that the node at the other end has for what was last awaited of it."""
         self.now_ms = 0
         self._lease = lease
         self._outbox = outbox
@@ -65,16 +68,21 @@ class Link:
         if wait_ms is not None:
             self.deadline_ms = self.now_ms + wait_ms
 
+    def await_node(self, step: Step, least_ms: int) -> None:
+        """Go to a state in which the node at the other end is waited for: `least_ms`, more if it was silent before."""
+        self.waits_ms = self.nodes.patience_ms(least_ms)
+        self.move(step, wait_ms=self.waits_ms)
+
     def connect(self, step: Step) -> None:
         """Open a connection to the current node, as a step wants it."""
-        self.move(step, wait_ms=CONNECT_TIMEOUT_MS)
+        self.await_node(step, CONNECT_TIMEOUT_MS)
         self.connection_id += 1
         host, port = self.nodes.current
-        self._outbox.effects.append(Connect(self.connection_id, host, port))
+        self._outbox.effects.append(Connect(self.connection_id, host, port, self.waits_ms))
 
     def greet(self) -> None:
         """Say hello on the connection that is open now."""
-        self.move(Step.CONNECTED, wait_ms=ANSWER_TIMEOUT_MS)
+        self.await_node(Step.CONNECTED, ANSWER_TIMEOUT_MS)
         self.conversation = Conversation(self.now_ms)
         self._outbox.effects.append(Send(self.connection_id, self.conversation.greet()))
 
@@ -90,12 +98,12 @@ class Link:
             self._outbox.effects.append(Disconnect(self.connection_id, why))
         self.conversation = None
 
-    def lose(self, why: str, *, is_elsewhere_better: bool, is_gone: bool) -> None:
+    def lose(self, why: str, *, is_elsewhere_better: bool, is_gone: bool, was_silent: bool) -> None:
         """Give up the connection and wait out a backoff before the next.
 
         Whoever was served and knows other nodes goes to one of them at once.
         """
         departs = self.state is State.JOINED and is_elsewhere_better and not self.nodes.is_alone
         self.drop(why, is_gone=is_gone)
-        self.nodes.note_trouble(why, is_elsewhere_better=is_elsewhere_better)
+        self.nodes.note_trouble(why, is_elsewhere_better=is_elsewhere_better, was_silent=was_silent)
         self.move(Step.LOST, wait_ms=self.nodes.departure_ms() if departs else self.nodes.next_backoff_ms())

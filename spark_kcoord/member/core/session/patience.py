@@ -10,22 +10,32 @@ from typing import Final
 from spark_kcoord.member.core.session.states import State
 
 CONNECT_TIMEOUT_MS: Final = 3_000
+"""The time that a connection has to be opened, with TLS and a log-in where there is one."""
 ANSWER_TIMEOUT_MS: Final = 3_000
-"""The longest that a hello and the answer to FindCoordinator may take."""
+"""The time that a hello has, and the answer to FindCoordinator."""
 REGISTER_TIMEOUT_MS: Final = 10_000
-"""The longest that the answer to RegisterConsumer may take: a coordinator may first have to ask about new topics."""
+"""The time that the answer to RegisterConsumer has: a coordinator may first have to ask about new topics.
+
+A node that was silent has twice each of these times, four times and in the end eight times, until it has let the member
+in. One that a crowd of members comes to at once is late with all of them, and what a member gives up the node has done
+for nothing.
+"""
 
 END_AGE_S: Final = 3.0
 """The time that a position has to lie behind the end of its log before its member takes it for gone: an answer can be
 old, and that of a broker which has just lost its leadership is."""
 
-SILENCE: Final = {
-    State.CONNECTING: f"it cannot be connected to within {CONNECT_TIMEOUT_MS} ms",
-    State.GREETING: f"it accepted the connection and did not say hello within {ANSWER_TIMEOUT_MS} ms",
-    State.FINDING: f"it did not answer within {ANSWER_TIMEOUT_MS} ms",
-    State.REGISTERING: f"it did not answer the registration within {REGISTER_TIMEOUT_MS} ms",
+_SILENT: Final = {
+    State.CONNECTING: "it cannot be connected to within {} ms",
+    State.GREETING: "it accepted the connection and did not say hello within {} ms",
+    State.FINDING: "it did not answer within {} ms",
+    State.REGISTERING: "it did not answer the registration within {} ms",
 }
-"""The trouble with a coordinator that is silent for too long, by the state of the member."""
+
+
+def why_silent(state: State, waited_ms: int) -> str:
+    """Return the trouble with a coordinator that was silent for too long, by the state of the member."""
+    return _SILENT[state].format(waited_ms)
 
 
 class Absence:

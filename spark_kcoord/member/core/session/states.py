@@ -2,7 +2,7 @@
 
 Two things hold in every state and are not repeated below. Time alone can take partitions away: when no request sent
 within the last session time-out has been answered, the member owns nothing until it is granted again. And what an
-abandoned connection still brings is dropped.
+abandoned connection still brings is dropped. Times of silence are those at a node that was not silent before.
 """
 
 from enum import Enum

@@ -44,7 +44,7 @@ def events_of(transport: Transport, kind: type[NetworkEvent]) -> list[NetworkEve
 
 
 def connected(transport: Transport, listener: socket.socket, connection_id: int = 1) -> socket.socket:
-    transport.connect(connection_id, *listener.getsockname())
+    transport.connect(connection_id, *listener.getsockname(), 10)
     peer, _ = listener.accept()
     assert events_of(transport, Connected) == [Connected(connection_id)]
     return peer
@@ -70,13 +70,13 @@ def test_what_came_before_the_close_is_delivered_first(transport: Transport, lis
 def test_refused_connection_is_an_event_with_the_systems_reason(transport: Transport) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closing:
         address = closing.getsockname()
-    transport.connect(4, *address)
+    transport.connect(4, *address, 10)
     assert events_of(transport, ConnectionLost) == [ConnectionLost(4, "Connection refused")]
 
 
 @pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 1), ("a" * 70, 1), ("127.0.0.1", 70_000)])
 def test_address_that_leads_nowhere_is_an_event(transport: Transport, host: str, port: int) -> None:
-    transport.connect(1, host, port)
+    transport.connect(1, host, port, 10)
     (event,) = events_of(transport, ConnectionLost)
     assert isinstance(event, ConnectionLost)
     assert event.why
@@ -104,7 +104,7 @@ def test_peer_that_takes_nothing_is_given_up(transport: Transport, listener: soc
 
 
 def test_outcome_of_an_abandoned_attempt_is_dropped(transport: Transport, listener: socket.socket) -> None:
-    transport.connect(1, *listener.getsockname())
+    transport.connect(1, *listener.getsockname(), 10)
     abandoned, _ = listener.accept()
     with abandoned, connected(transport, listener, connection_id=2):
         transport.send(1, b"to nobody")
@@ -145,7 +145,7 @@ def test_with_tls_bytes_go_both_ways_also_many_at_once(listener: socket.socket, 
     serving.start()
     transport = Transport(ClientSecurity("SSL", ca_location=str(authority.trusted)))
     try:
-        transport.connect(1, *listener.getsockname())
+        transport.connect(1, *listener.getsockname(), 10)
         assert events_of(transport, Connected) == [Connected(1)]
         transport.send(1, many)
         seen = events_of(transport, ConnectionLost)
@@ -172,7 +172,7 @@ def test_with_tls_a_node_that_is_not_trusted_is_a_lost_connection_with_the_reaso
     serving.start()
     transport = Transport(ClientSecurity("SSL", ca_location=str(Authority(tmp_path).trusted)))
     try:
-        transport.connect(1, *listener.getsockname())
+        transport.connect(1, *listener.getsockname(), 10)
         (lost,) = events_of(transport, ConnectionLost)
         assert isinstance(lost, ConnectionLost)
         assert "the certificate of the other end is refused" in lost.why
@@ -215,7 +215,7 @@ def test_what_comes_decrypted_with_the_end_of_a_log_in_is_not_forgotten(
     serving.start()
     transport = Transport(by_token("SASL_SSL", authority))
     try:
-        transport.connect(1, *listener.getsockname())
+        transport.connect(1, *listener.getsockname(), 10)
         assert events_of(transport, BytesReceived) == [Connected(1), BytesReceived(1, b"the next hello")]
     finally:
         transport.close()
@@ -232,7 +232,7 @@ def test_a_refused_log_in_is_told_apart_from_a_coordinator_that_is_away(listener
     serving.start()
     transport = Transport(by_token("SASL_PLAINTEXT"))
     try:
-        transport.connect(1, *listener.getsockname())
+        transport.connect(1, *listener.getsockname(), 10)
         lost = events_of(transport, ConnectionLost)
         assert lost == [ConnectionLost(1, "refused the log-in: the token is refused", is_refused=True)]
     finally:

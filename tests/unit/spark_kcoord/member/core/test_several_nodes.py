@@ -312,7 +312,7 @@ def test_leader_at_a_dead_address_is_asked_for_again_elsewhere() -> None:
     pair.join()
     pair.accept()
     pair.answer(FindCoordinator, found(("gone", 1), ADDRESS, C2, leader_epoch=4))
-    assert pair.effects[-1] == Connect(2, "gone", 1) or isinstance(pair.connects[-1], Connect)
+    assert pair.effects[-1] == Connect(2, "gone", 1, 3_000) or isinstance(pair.connects[-1], Connect)
     assert hosts(pair) == ["c1", "gone"]
     pair.lose("Connection refused")
     pair.pass_ms(50)
