@@ -11,7 +11,7 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 @dataclass(slots=True)
 class FactsIndex:
-    """Who said what, of the members of one group."""
+    """The members of one group, by what each said of itself."""
 
     instances: dict[str, str] = field(default_factory=dict)
     """The member of each instance id."""
