@@ -74,7 +74,7 @@ class FollowingMember(KcoordMember):
         self.open_asks = self.attempts = self.plan = 0
         self.before: dict[int, StartPartition] = {}
         self.silences: dict[int, int] = {}
-        """How often each node was silent since one has let it in."""
+        """The silences of each node since one has let it in."""
 
     def find(self) -> None:
         """Ask the node to which it is connected who leads its group, other than the leader that it has lost."""

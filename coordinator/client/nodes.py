@@ -50,7 +50,7 @@ class Nodes:
         self._troubles: dict[Address, str] = {}
         self._silences: dict[Address, int] = {}
         self._rests: dict[Address, int] = {}
-        """How often each silent node is passed over from now on."""
+        """The times that each silent node is passed over from now on."""
 
     @property
     def candidates(self) -> tuple[Address, ...]:

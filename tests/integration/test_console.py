@@ -64,7 +64,7 @@ def test_a_console_shows_a_real_group_and_outlives_its_coordinator(
         node.kill()
         assert eventually(lambda: ask(console, "overview")["trouble"] is not None)
         assert ask(console, "groups")["total"] == 1
-        assert "cannot be reached" in ask(console, "groups")["trouble"]
+        assert eventually(lambda: "cannot be reached" in ask(console, "groups")["trouble"])
         node.start()
         assert eventually(lambda: ask(console, "overview")["trouble"] is None)
 

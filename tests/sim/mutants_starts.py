@@ -5,6 +5,7 @@ from typing import Any
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.recovery import Recovery
 from coordinator.core.groups.offsets.topic_ids import TopicIds
+from coordinator.core.groups.partitions.partition_set import NOTHING
 from coordinator.core.groups.reconciliation import grants
 from coordinator.core.groups.reconciliation.grants import Grants
 from coordinator.core.groups.reconciliation.start_offsets import Start, start_of
@@ -55,7 +56,7 @@ def hints_for_ever() -> Patches:
     """Start again where the query's process began when an operator has deleted the offset."""
 
     def start_by_hints(group: GroupState, *given: Any) -> Start:
-        marked, group.by_policy = group.by_policy, set()
+        marked, group.by_policy = group.by_policy, NOTHING
         try:
             return start_of(group, *given)
         finally:

@@ -104,7 +104,7 @@ def _describe_partitions(
 ) -> Iterator[PartitionDescription]:
     """Yield what the group has or reads behind a partition, topic by topic; at most so many of each topic."""
     seen = group.topics
-    read = {topic for topic in group.subscribers if topic in seen and seen[topic].partitions}
+    read = {topic for topic in group.by_facts.subscribers if topic in seen and seen[topic].partitions}
     topics = {*group.offsets.topics(), *group.grants.topics(), *read}
     begin, last = after
     for topic in ([begin] if begin in topics else []) + next_names(topics, begin, most):

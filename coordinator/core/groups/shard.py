@@ -280,7 +280,7 @@ class Shard:
         state = self.desk.journal.state
         for topic in sorted(changed):
             for group_id in sorted(state.groups_of_topic.get(topic, ())):
-                is_read = topic in state.groups[group_id].subscribers
+                is_read = topic in state.groups[group_id].by_facts.subscribers
                 if is_read and self._membership.topics.look_at(group_id, topic):
                     self._reconciler.window.note_change(group_id, f"topic {topic} changed")
         if event.is_whole:

@@ -97,7 +97,7 @@ def why_bad_subscription(subscription: Subscription, limits: Limits) -> str | No
 
 def why_owned(group: GroupState, member_id: str, partitions: Iterable[TopicPartition]) -> str | None:
     """Say whose an explicit partition is already, if it is somebody else's."""
-    named, may_be_held = group.explicit, any(owner != member_id for owner in awaited_owners(group))
+    named, may_be_held = group.by_facts.explicit, any(owner != member_id for owner in awaited_owners(group))
     for partition in partitions:
         owner = named.get(partition)
         if owner is not None and owner != member_id:

@@ -36,9 +36,9 @@ _DENSE = 8
 
 def choose_assignor(group: GroupState, known_assignors: Mapping[str, Assignor]) -> str:
     """Return the assignor that all members name and most name first; the order of the known ones decides a tie."""
-    common = [name for name in known_assignors if group.assignor_supporters.get(name, 0) == len(group.members)]
+    common = [name for name in known_assignors if group.by_facts.assignor_supporters.get(name, 0) == len(group.members)]
     assert common, f"group {group.group_id} has no assignor that all members name"
-    return max(common, key=lambda name: group.assignor_favourites.get(name, 0))
+    return max(common, key=lambda name: group.by_facts.assignor_favourites.get(name, 0))
 
 
 def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], most: int) -> Turns[StagedTarget]:
@@ -53,7 +53,7 @@ def plan_targets(group: GroupState, known_assignors: Mapping[str, Assignor], mos
     given, named = _given(group)
     held = held_columns(group) if given.members else []
     there_are = {topic: seen.partitions for topic, seen in group.topics.items()}
-    reserved = set(group.explicit) if given.members else set()
+    reserved = set(group.by_facts.explicit) if given.members else set()
     # A member that has not been in an epoch yet starts from what it has.
     owned = {
         one.member_id: its.copy()
@@ -113,7 +113,7 @@ def _given(group: GroupState) -> tuple[AssignorInput, dict[str, tuple[TopicParti
         if topics is None:
             topics = subscriptions[facts.topics] = frozenset(facts.topics)
         members.append(AssignorMember(member_id, topics, facts.streams))
-    sizes = {topic: group.topics[topic].partitions for topic in group.subscribers if topic in group.topics}
+    sizes = {topic: group.topics[topic].partitions for topic in group.by_facts.subscribers if topic in group.topics}
     return AssignorInput(tuple(members), sizes, {}), named
 
 

@@ -5,6 +5,7 @@ and is held by nobody until it is resumed (decision 0004).
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 
@@ -57,6 +58,10 @@ class Controls:
     def pause_of(self, partition: TopicPartition) -> Decree | None:
         """Return why nobody may hold a partition, if it is paused, by itself or with its group."""
         return self.paused.get(partition) or self.group_pause
+
+
+NO_CONTROLS: Final = Controls()
+"""The controls of groups about which no operator has decided anything, to read."""
 
 
 def say_by(who: str, why: str) -> str:

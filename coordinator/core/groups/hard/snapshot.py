@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from operator import sub
 from typing import Final, TypeVar
 
+from coordinator.core.groups.hard.facts_index import FactsIndex
 from coordinator.core.groups.hard.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.hard.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.hard.pieces import check_size
@@ -148,12 +149,11 @@ def _copy_of(group: GroupState) -> GroupState:
         grants=group.grants.copy(),
         claims=group.claims.copy(),
         offsets=group.offsets.copy(),
-        by_policy=set(group.by_policy),
         controls=replace(
             controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
         ),
         awaited=dict(group.awaited),
-        readers=set(group.readers),
+        by_facts=FactsIndex(readers=set(group.by_facts.readers)),
         timeline=group.timeline.copy(),
     )
 
@@ -189,7 +189,7 @@ def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
     yield from _records_of_targets(group)
     if group.epochs_from:
         yield LogWentBack(group_id, group.epochs_from, epochs_ahead)
-    for some in _cut(sorted(group.by_policy)):
+    for some in _cut(group.by_policy.in_order()):
         yield WentOutOfRange(group_id, some)
     for topic in group.offsets.topics():
         yield from _records_of_offsets(group_id, group.offsets.rows(topic))
@@ -316,7 +316,7 @@ def _granted(group: GroupState, grant: Grant, partitions: list[TopicPartition]) 
         offsets = tuple([one.start for one in of_all if one.start is not None])
         leader_epochs = tuple([one.start_leader_epoch for one in of_all])
         starts = TopicCommit(topic, topic_id, 0, numbers, offsets, (), leader_epochs)
-    is_read_only = grant.member_id in group.readers
+    is_read_only = grant.member_id in group.by_facts.readers
     return Granted(
         group.group_id, grant.member_id, topic, topic_id, numbers, grant.owner_epoch, starts, is_read_only=is_read_only
     )

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from coordinator.core.groups.hard.controls import Controls
+from coordinator.core.groups.hard.controls import NO_CONTROLS, Controls
+from coordinator.core.groups.hard.facts_index import NO_FACTS, FactsIndex
 from coordinator.core.groups.hard.records import GroupEmptied, MemberFacts
 from coordinator.core.groups.hard.tables.claim_table import ClaimTable
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
-from coordinator.core.groups.hard.tables.timeline import Timeline
+from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE, Timeline
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import (
     PartitionTable,
@@ -74,7 +75,11 @@ class MemberState(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class GroupState:
-    """A group. `is_target_stale` says that something changed since its target was computed."""
+    """A group. `is_target_stale` says that something changed since its target was computed.
+
+    Groups are many, and most have offsets and nothing else: what those do not need is one and the same empty value for
+    all of them (NOTHING, NO_...), which replay exchanges for one of the group's own before it first changes it.
+    """
 
     group_id: str
     group_epoch: int = 0
@@ -93,18 +98,19 @@ class GroupState:
     claims: ClaimTable = field(default_factory=ClaimTable)
     """The ranges that owners read or are to read; only of partitions that are granted."""
     offsets: CommittedTable = field(default_factory=CommittedTable)
-    by_policy: set[TopicPartition] = field(default_factory=set)
+    by_policy: PartitionSet = NOTHING
     """Partitions that start by the policy alone, whatever members show: their offset was taken from them, because Kafka
-    does not have it or because an operator deleted it. So what a member shows counts for the first start only."""
+    does not have it or because an operator deleted it. So what a member shows counts for the first start only.
+    Another set takes its place when it changes."""
     was_forgotten: bool = False
     """Its first member had been in it before: what members remember counts, and no topic starts by the policy."""
     epochs_from: int = 0
     """Owner epochs that were told before the log went back are below; zero if it is not known to have gone back."""
     recovery_ms: int | None = None
     """The time for which it waits for the checkpoints of former members, while it does; see `recovery`."""
-    controls: Controls = field(default_factory=Controls)
+    controls: Controls = field(default_factory=lambda: NO_CONTROLS)
     """The decisions of operators."""
-    timeline: Timeline = field(default_factory=Timeline)
+    timeline: Timeline = field(default_factory=lambda: NO_TIMELINE)
     """Told to people: each event with its reason; it has limits of its own and is in no account."""
     target_owners: PartitionTable[str] = field(default_factory=PartitionTable)
     """Index: who is to have a partition."""
@@ -114,24 +120,10 @@ class GroupState:
     """Index: what each owner has, members or not; no empty sets."""
     stopping: dict[str, set[TopicPartition]] = field(default_factory=dict)
     """Index: what each owner has to let go of; no empty sets."""
-    instances: dict[str, str] = field(default_factory=dict)
-    """Index: the member of each instance id."""
     awaited: dict[str, str] = field(default_factory=dict)
     """The instance ids of members that are gone and whose running claims are still theirs."""
-    applications: dict[str, set[str]] = field(default_factory=dict)
-    """Index: the members of each program that names itself; no empty sets."""
-    readers: set[str] = field(default_factory=set)
-    """Index: the members that commit nothing."""
-    explicit: dict[TopicPartition, str] = field(default_factory=dict)
-    """Index: the member that names a partition for itself."""
-    patterns: dict[str, int] = field(default_factory=dict)
-    """Index: the number of members that subscribe by a pattern; no zeros."""
-    subscribers: dict[str, int] = field(default_factory=dict)
-    """Index: the number of members that subscribe to a topic; no zeros."""
-    assignor_supporters: dict[str, int] = field(default_factory=dict)
-    """Index: the number of members that name an assignor; no zeros."""
-    assignor_favourites: dict[str, int] = field(default_factory=dict)
-    """Index: the number of members that name an assignor first; no zeros."""
+    by_facts: FactsIndex = field(default_factory=lambda: NO_FACTS)
+    """Index: its members by what they said of themselves."""
     facts_bytes: int = 0
     """Account: what its members said of themselves; see `account`."""
     topics_bytes: int = 0

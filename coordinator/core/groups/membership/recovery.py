@@ -149,7 +149,7 @@ class Recovery:
             for hint in member.facts.hints if member.facts.commits else ():
                 if hint.from_checkpoint:
                     shown.setdefault((hint.topic, hint.topic_id), set()).update(hint.partitions)
-        for topic in group.subscribers:
+        for topic in group.by_facts.subscribers:
             seen = group.topics.get(topic)
             if seen is None:
                 continue

@@ -132,7 +132,7 @@ class Membership:
         request = registration.request
         known = awaited = None
         if group is not None and request.instance_id is not None:
-            known = group.instances.get(request.instance_id)
+            known = group.by_facts.instances.get(request.instance_id)
             awaited = group.awaited.get(request.instance_id)
         if known is not None and request.member_id not in {"", known}:
             return None

@@ -140,7 +140,7 @@ class SubscribedTopics:
             if topics != member.facts.topics:
                 changed.setdefault(topics, []).append(member_id)
         for topics, member_ids in changed.items():
-            by_readers = group.readers.issuperset(member_ids)
+            by_readers = group.by_facts.readers.issuperset(member_ids)
             for topic in topics:
                 self.look_at(group_id, topic, is_new=True, by_readers=by_readers)
             desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))

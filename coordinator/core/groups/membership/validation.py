@@ -203,7 +203,7 @@ def why_unfit(
         )
     if others:
         own_names = own.facts.assignors if own is not None else ()
-        supporters = group.assignor_supporters
+        supporters = group.by_facts.assignor_supporters
         common = [name for name in known_assignors if supporters.get(name, 0) - (name in own_names) == others]
         if not set(common).intersection(assignors_of(request)):
             return Refusal(
@@ -215,7 +215,7 @@ def why_unfit(
         return Refusal(ErrorCode.PARTITION_OWNED, owned)
     if not request.commits:
         return None
-    others -= len(group.readers) - (member_id in group.readers)
+    others -= len(group.by_facts.readers) - (member_id in group.by_facts.readers)
     policy = request.reset_policy
     if others and policy is not None and group.reset_policy is not None and policy != group.reset_policy:
         return Refusal(

@@ -106,7 +106,7 @@ class Reports:
         results = tuple(self._judge(group, question, one, anew) for one in question.reported)
         if anew:
             soft = desk.soft_of(group.group_id)
-            if member_id in group.readers:
+            if member_id in group.by_facts.readers:
                 # That Kafka does not have the position of a reader says nothing about the group's offsets.
                 before = {partition: ReadAnew(member_id, _committed(group, partition)) for partition in anew}
                 released = tuple(ReleasedPart(one.topic, one.partition, one.owner_epoch) for one in anew.values())
@@ -132,7 +132,7 @@ class Reports:
         if not self._is_held(group, member_id, one):
             why = why_fenced(group, partition, one.owner_epoch, member_id)
             return refused(partition, ErrorCode.FENCED_OWNER_EPOCH, why, committed)
-        is_reader = member_id in group.readers
+        is_reader = member_id in group.by_facts.readers
         if not is_reader and committed != question.committed.get(partition):
             return unchanged(f"the group's offset of {name} changed while Kafka was asked")
         bounds = self._bounds(question, partition)

@@ -236,7 +236,7 @@ class Resets:
         A group that nobody reads the topic for is not told of one that was made again; Kafka's answers are about that.
         """
         seen, known = group.topics.get(topic), self._desk.catalog.topic(topic) or asked
-        if seen is not None and (topic in group.subscribers or known is None):
+        if seen is not None and (topic in group.by_facts.subscribers or known is None):
             return seen.topic_id
         return known.topic_id if known is not None else ""
 

@@ -6,11 +6,13 @@ of memory than tuples of a topic and a number, so who handles many partitions at
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 TopicPartition: TypeAlias = tuple[str, int]
 
 V = TypeVar("V")
+
+_NO_TOPICS: Final[dict[str, Any]] = {}
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -35,8 +37,8 @@ def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
 class PartitionTable(Generic[V]):
     """A mapping from (topic, partition) to values; iteration goes topic by topic."""
 
-    _topics: dict[str, dict[int, V]] = field(default_factory=dict)
-    """No topic has no rows."""
+    _topics: dict[str, dict[int, V]] = field(default_factory=lambda: _NO_TOPICS)
+    """No topic has no rows; tables that never had one share the empty one."""
     changes: int = field(default=0, compare=False)
     """A value that differs whenever something may have been written or taken out."""
 
@@ -54,7 +56,7 @@ class PartitionTable(Generic[V]):
         self.changes += 1
         rows = self._topics.get(topic)
         if rows is None:
-            rows = self._topics[topic] = {}
+            rows = self._put(topic, {})
         return rows
 
     def fill(self, topic: str, numbers: Iterable[int], value: V) -> None:
@@ -64,7 +66,13 @@ class PartitionTable(Generic[V]):
         if rows is not None:
             rows.update(dict.fromkeys(numbers, value))
         elif written := dict.fromkeys(numbers, value):
-            self._topics[topic] = written
+            self._put(topic, written)
+
+    def _put(self, topic: str, rows: dict[int, V]) -> dict[int, V]:
+        if self._topics is _NO_TOPICS:
+            self._topics = {}
+        self._topics[topic] = rows
+        return rows
 
     def get(self, partition: TopicPartition) -> V | None:
         """Return the value of a partition, if it has one."""

@@ -64,7 +64,7 @@ class Grants:
             number = partition[1]
             if number >= partitions:
                 continue
-            is_reader = member_id in group.readers
+            is_reader = member_id in group.by_facts.readers
             anew = is_reader and (
                 soft.read_anew.get(partition) == (member_id, group.committed_offset(partition, topic_id))
             )
@@ -128,7 +128,7 @@ class Grants:
                     starts = TopicCommit(
                         topic, topic_id, wall_ms, partitions, offsets, (), leader_epochs if has_epochs else ()
                     )
-                epoch, is_read_only = journal.next_epoch, member_id in group.readers
+                epoch, is_read_only = journal.next_epoch, member_id in group.by_facts.readers
                 journal.decide(
                     Granted(group.group_id, member_id, topic, topic_id, partitions, epoch, starts, why, is_read_only)
                 )

@@ -15,7 +15,7 @@ from coordinator.protocol.parts import ResetPolicy
 
 def why_read_only(group: GroupState, member_id: str) -> str | None:
     """Say why a member commits and claims nothing, or return None for one that may."""
-    if member_id not in group.readers:
+    if member_id not in group.by_facts.readers:
         return None
     return (
         f"member {member_id} has registered as one that commits nothing (kcoord.commit is false); register as one that "

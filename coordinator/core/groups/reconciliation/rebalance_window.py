@@ -70,6 +70,6 @@ class RebalanceWindow:
 
     def is_large(self, group: GroupState) -> bool:
         """True when the group's partitions are more than one slice, or what its members are due so far is."""
-        known = (group.topics.get(topic) for topic in group.subscribers)
+        known = (group.topics.get(topic) for topic in group.by_facts.subscribers)
         partitions = sum(topic.partitions for topic in known if topic is not None)
         return max(partitions, group.target_count) > self._desk.limits.slice_partitions

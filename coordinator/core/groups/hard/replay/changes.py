@@ -21,6 +21,22 @@ def commit(group: GroupState, parts: Iterable[CommittedPart]) -> None:
         group.offsets.write(part)
 
 
+def start_by_policy(group: GroupState, partitions: Iterable[TopicPartition]) -> None:
+    """Have partitions start by the policy alone."""
+    marked = group.by_policy.copy()
+    for topic, numbers in numbers_by_topic(partitions).items():
+        marked.add_all(topic, sorted(set(numbers)))
+    group.by_policy = marked
+
+
+def start_as_usual(group: GroupState, topic: str, numbers: Sequence[int]) -> None:
+    """Have partitions of a topic start by the policy alone no longer, as far as they were to."""
+    if group.by_policy.numbers(topic):
+        marked = group.by_policy.copy()
+        marked.discard_all(topic, numbers)
+        group.by_policy = marked or NOTHING
+
+
 def release(group: GroupState, partition: TopicPartition) -> None:
     """End the grant of a partition and whatever hangs on it."""
     owner = group.grants.pop(partition).member_id

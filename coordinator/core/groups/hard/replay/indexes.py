@@ -27,7 +27,7 @@ def index_topics(state: ShardState, group: GroupState, record: Record) -> None:
     """Take note of a topic that a group has seen, or of whether it subscribes by patterns now."""
     if isinstance(record, TopicSeen):
         state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
-    elif group.patterns:
+    elif group.by_facts.patterns:
         state.groups_with_patterns.add(record.group_id)
     else:
         state.groups_with_patterns.discard(record.group_id)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from coordinator.core.groups.hard.account import bytes_of_decree, discharge
-from coordinator.core.groups.hard.controls import Controls, Decree, PendingReset
+from coordinator.core.groups.hard.controls import NO_CONTROLS, Controls, Decree, PendingReset
 from coordinator.core.groups.hard.operator_records import (
     ClaimsReleased,
     DrainChanged,
@@ -16,7 +16,14 @@ from coordinator.core.groups.hard.operator_records import (
     ResetsPlanned,
 )
 from coordinator.core.groups.hard.records import CommittedPart
-from coordinator.core.groups.hard.replay.changes import commit, own, release, release_each
+from coordinator.core.groups.hard.replay.changes import (
+    commit,
+    own,
+    release,
+    release_each,
+    start_as_usual,
+    start_by_policy,
+)
 from coordinator.core.groups.hard.replay.indexes import drop_from_indexes
 from coordinator.core.groups.hard.state import Grant, GroupState, ShardState
 
@@ -31,7 +38,7 @@ def delete_group(state: ShardState, record: GroupDeleted) -> None:
 
 def _pause_changed(group: GroupState, record: PauseChanged) -> None:
     decree = Decree(record.who, record.why, record.at_ms)
-    controls = group.controls
+    controls = _controls_to_change(group)
     if record.partitions is None:
         before = controls.group_pause
         controls.group_pause = decree if record.is_paused else None
@@ -44,6 +51,13 @@ def _pause_changed(group: GroupState, record: PauseChanged) -> None:
         _replace(controls, partition[0], before, decree if record.is_paused else None)
 
 
+def _controls_to_change(group: GroupState) -> Controls:
+    """Return the controls of a group, its own from now on."""
+    if group.controls is NO_CONTROLS:
+        group.controls = Controls()
+    return group.controls
+
+
 def _replace(controls: Controls, name: str, before: Decree | None, after: Decree | None) -> None:
     """Keep the account when one decree comes in the place of another."""
     if before is not None:
@@ -53,20 +67,22 @@ def _replace(controls: Controls, name: str, before: Decree | None, after: Decree
 
 
 def _drain_changed(group: GroupState, record: DrainChanged) -> None:
-    before = group.controls.drained.pop(record.member_id, None)
+    controls = _controls_to_change(group)
+    before = controls.drained.pop(record.member_id, None)
     after = Decree(record.who, record.why, record.at_ms) if record.is_drained else None
     if after is not None:
-        group.controls.drained[record.member_id] = after
-    _replace(group.controls, record.member_id, before, after)
+        controls.drained[record.member_id] = after
+    _replace(controls, record.member_id, before, after)
     group.is_target_stale = True
 
 
 def _resets_planned(group: GroupState, record: ResetsPlanned) -> None:
     decree = Decree(record.who, record.why, record.at_ms)
+    controls = _controls_to_change(group)
     for planned in record.resets:
-        before = group.controls.resets.get((planned.topic, planned.partition))
-        _replace(group.controls, planned.topic, before.decree if before is not None else None, decree)
-        group.controls.resets[planned.topic, planned.partition] = PendingReset(
+        before = controls.resets.get((planned.topic, planned.partition))
+        _replace(controls, planned.topic, before.decree if before is not None else None, decree)
+        controls.resets[planned.topic, planned.partition] = PendingReset(
             planned.topic_id, planned.offset, planned.leader_epoch, planned.releases_claims, decree
         )
 
@@ -82,7 +98,7 @@ def _reset_applied(group: GroupState, record: ResetApplied) -> None:
         record.topic, record.topic_id, record.partition, record.offset, record.leader_epoch, "", record.at_ms, None
     )
     commit(group, (part,))
-    group.by_policy.discard(partition)
+    start_as_usual(group, record.topic, (record.partition,))
     if record.member_id is not None:
         assert record.owner_epoch is not None, "a grant has an owner epoch"
         group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
@@ -97,7 +113,7 @@ def _resets_cancelled(group: GroupState, record: ResetsCancelled) -> None:
 def _offsets_deleted(group: GroupState, record: OffsetsDeleted) -> None:
     for partition in record.partitions:
         del group.offsets[partition]
-        group.by_policy.add(partition)
+    start_by_policy(group, record.partitions)
 
 
 def _claims_released(group: GroupState, record: ClaimsReleased) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from coordinator.core.groups.hard.account import bytes_of_decree, bytes_of_facts, bytes_of_topic, charge, discharge
+from coordinator.core.groups.hard.facts_index import NO_FACTS, FactsIndex
 from coordinator.core.groups.hard.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.hard.records import (
     MOST_TOGETHER,
@@ -56,6 +57,8 @@ from coordinator.core.groups.hard.replay.changes import (
     release_all,
     release_each,
     release_together,
+    start_as_usual,
+    start_by_policy,
 )
 from coordinator.core.groups.hard.replay.indexes import (
     ABOUT_OFFSETS,
@@ -69,6 +72,7 @@ from coordinator.core.groups.hard.replay.life_replay import LIFE_REPLAY
 from coordinator.core.groups.hard.replay.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState, TopicState
 from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
+from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE, Timeline
 from coordinator.core.groups.partitions.partition_set import NOTHING
 from coordinator.core.groups.partitions.partition_table import numbers_by_topic
 
@@ -146,7 +150,7 @@ def _topic_seen(group: GroupState, record: TopicSeen) -> None:
         group.is_target_stale = True
     if before is not None and before.topic_id != record.topic_id:
         # Whose offset was taken away was of the topic that is gone; the new one is read from its beginning.
-        group.by_policy = {partition for partition in group.by_policy if partition[0] != record.topic}
+        start_as_usual(group, record.topic, group.by_policy.numbers(record.topic))
     if before is not None:
         group.topics_bytes -= bytes_of_topic(record.topic, before)
     group.topics_bytes += bytes_of_topic(record.topic, seen)
@@ -159,6 +163,8 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
     if changes_target(member.facts if member else None, facts):
         group.is_target_stale = True
     if member is None:
+        if group.by_facts is NO_FACTS:
+            group.by_facts = FactsIndex()
         member = group.members[facts.member_id] = MemberState(facts)
         await_no_longer(group, facts.member_id)
         group.emptied = None
@@ -180,36 +186,38 @@ def _topics_matched(group: GroupState, record: TopicsMatched) -> None:
 
 def _count(group: GroupState, facts: MemberFacts) -> None:
     group.facts_bytes += bytes_of_facts(facts)
+    index = group.by_facts
     if facts.instance_id is not None:
-        group.instances[facts.instance_id] = facts.member_id
+        index.instances[facts.instance_id] = facts.member_id
     for partition in facts.partitions:
-        group.explicit[partition] = facts.member_id
+        index.explicit[partition] = facts.member_id
     if facts.application is not None:
-        group.applications.setdefault(facts.application, set()).add(facts.member_id)
+        index.applications.setdefault(facts.application, set()).add(facts.member_id)
     if not facts.commits:
-        group.readers.add(facts.member_id)
+        index.readers.add(facts.member_id)
     if facts.pattern is not None:
-        _add(group.patterns, (facts.pattern,), 1)
-    _add(group.subscribers, facts.topics, 1)
-    _add(group.assignor_supporters, facts.assignors, 1)
-    _add(group.assignor_favourites, facts.assignors[:1], 1)
+        _add(index.patterns, (facts.pattern,), 1)
+    _add(index.subscribers, facts.topics, 1)
+    _add(index.assignor_supporters, facts.assignors, 1)
+    _add(index.assignor_favourites, facts.assignors[:1], 1)
 
 
 def _uncount(group: GroupState, facts: MemberFacts) -> None:
     group.facts_bytes -= bytes_of_facts(facts)
+    index = group.by_facts
     if facts.instance_id is not None:
-        group.instances.pop(facts.instance_id, None)
+        index.instances.pop(facts.instance_id, None)
     for partition in facts.partitions:
-        if group.explicit.get(partition) == facts.member_id:
-            del group.explicit[partition]
+        if index.explicit.get(partition) == facts.member_id:
+            del index.explicit[partition]
     if facts.application is not None:
-        discard(group.applications, facts.application, facts.member_id)
-    group.readers.discard(facts.member_id)
+        discard(index.applications, facts.application, facts.member_id)
+    index.readers.discard(facts.member_id)
     if facts.pattern is not None:
-        _add(group.patterns, (facts.pattern,), -1)
-    _add(group.subscribers, facts.topics, -1)
-    _add(group.assignor_supporters, facts.assignors, -1)
-    _add(group.assignor_favourites, facts.assignors[:1], -1)
+        _add(index.patterns, (facts.pattern,), -1)
+    _add(index.subscribers, facts.topics, -1)
+    _add(index.assignor_supporters, facts.assignors, -1)
+    _add(index.assignor_favourites, facts.assignors[:1], -1)
 
 
 def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
@@ -224,6 +232,8 @@ def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
 def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     member = group.members.pop(record.member_id)
     _uncount(group, member.facts)
+    if not group.members:
+        group.by_facts = NO_FACTS
     decree = group.controls.drained.pop(record.member_id, None)
     if decree is not None:
         group.controls.bytes -= bytes_of_decree(record.member_id, decree)
@@ -323,7 +333,7 @@ def _granted(group: GroupState, record: Granted) -> None:
                 rows[number] = replace(grant, start=start, start_leader_epoch=leader_epoch)
         return
     if group.by_policy:
-        group.by_policy.difference_update([(record.topic, number) for number in record.partitions])
+        start_as_usual(group, record.topic, record.partitions)
     if record.starts is not None:
         group.offsets.write_together(record.starts)
 
@@ -334,7 +344,7 @@ def _went_out_of_range(group: GroupState, record: WentOutOfRange) -> None:
             release(group, partition)
         if partition in group.offsets:
             del group.offsets[partition]
-        group.by_policy.add(partition)
+    start_by_policy(group, record.partitions)
 
 
 def _released(group: GroupState, record: Released) -> None:
@@ -423,6 +433,8 @@ def _taken(group: GroupState, record: Taken) -> None:
 
 
 def _events_noted(group: GroupState, record: EventsNoted) -> None:
+    if group.timeline is NO_TIMELINE:
+        group.timeline = Timeline()
     group.timeline.take(record.first, record.entries, record.dropped)
 
 

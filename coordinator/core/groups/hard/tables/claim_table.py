@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import filterfalse, groupby
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,6 +17,9 @@ from coordinator.core.groups.partitions.partition_table import PartitionTable, T
 
 _MANY: Final = 1_000
 """So many claims of a topic are looked at by their places, where that does."""
+
+_NO_OFFERS: Final[dict[str, Any]] = {}
+"""Shared by the tables in which nothing was ever offered."""
 
 
 class OpenClaim(msgspec.Struct, frozen=True, gc=False):
@@ -85,7 +88,7 @@ class ClaimTable:
     """A mapping from (topic, partition) to OpenClaim."""
 
     _shared: PartitionTable[ClaimPlace] = field(default_factory=PartitionTable)
-    _offered: dict[str, dict[int, tuple[str, ClaimPlace]]] = field(default_factory=dict)
+    _offered: dict[str, dict[int, tuple[str, ClaimPlace]]] = field(default_factory=lambda: _NO_OFFERS)
     """The places whose claims do not run, with their topics, by owner and by their identity; no owner has none."""
     _copies: int = 0
 
@@ -268,6 +271,8 @@ class ClaimTable:
 
     def _note_offered(self, topic: str, place: ClaimPlace) -> None:
         if not place.is_running:
+            if self._offered is _NO_OFFERS:
+                self._offered = {}
             self._offered.setdefault(place.owner.member_id, {})[id(place)] = (topic, place)
 
     def _forget_offered(self, place: ClaimPlace) -> None:

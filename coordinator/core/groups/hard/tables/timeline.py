@@ -107,6 +107,10 @@ class Timeline:
         return f"Timeline({len(self.entries)} entries to {self.last_sequence})"
 
 
+NO_TIMELINE: Final = Timeline()
+"""The timeline of groups that never had an entry, to read."""
+
+
 def weight_of(entries: Sequence[bytes]) -> int:
     """Return the memory that entries take."""
     return sum(map(len, entries)) + ENTRY_BYTES * len(entries)

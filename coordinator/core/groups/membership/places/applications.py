@@ -19,7 +19,7 @@ def rivals(group: GroupState, request: RegisterConsumer, member_id: str) -> Iter
     """Yield the other members of the program of a registration that would share with it what each is to read."""
     if request.application is None:
         return
-    for other in sorted(group.applications.get(request.application, ())):
+    for other in sorted(group.by_facts.applications.get(request.application, ())):
         facts = group.members[other].facts
         if other == member_id or (facts.shares_application and request.shares_application):
             continue

@@ -82,7 +82,7 @@ def why_perhaps_replaced(member_id: str, claimed: Sequence[TopicPartition]) -> s
 def why_fenced_instance(group: GroupState, request: RegisterConsumer) -> str:
     """Say that an instance id stands for another member than the one that a registration names."""
     assert request.instance_id is not None
-    other = group.instances[request.instance_id]
+    other = group.by_facts.instances[request.instance_id]
     return (
         f"instance id {request.instance_id} is that of member {other}, {_say_process(group.members[other].facts)}, and "
         f"this one is member {request.member_id}; stop that one, or give this one an instance id of its own"

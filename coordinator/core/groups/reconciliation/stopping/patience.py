@@ -47,7 +47,7 @@ def note_taken(group: GroupState, soft: GroupSoft, member_id: str, partitions: l
 
 def note_let_go(group: GroupState, soft: GroupSoft, member_id: str, partitions: Iterable[TopicPartition]) -> None:
     """Forget who was late with partitions that a member has let go of which never commits: it is as far as it gets."""
-    if soft.late_owners and member_id in group.readers:
+    if soft.late_owners and member_id in group.by_facts.readers:
         for partition in partitions:
             soft.late_owners.pop(partition, None)
 

@@ -221,7 +221,7 @@ def test_explicit_partition_is_the_others_again_when_its_member_has_gone() -> No
     m1.stop_all()
     m2.leave()
     world.settle()
-    assert (sorted(m1.owned), world.group().explicit) == ([T0, T1], {})
+    assert (sorted(m1.owned), world.group().by_facts.explicit) == ([T0, T1], {})
     assert join_explicitly(world, "m3", T0).member_id == "m3"
 
 

@@ -97,7 +97,7 @@ def test_what_happens_while_a_snapshot_grows_is_not_in_it() -> None:
     growing.before_change("g")
     reader.leave()
     world.join("m2", topics=("t",))
-    assert world.group().readers == set()
+    assert world.group().by_facts.readers == set()
     piece = None
     while piece is None:
         piece = growing.grow(1, 1_000_000)
@@ -164,7 +164,7 @@ def test_no_record_of_a_snapshot_grows_with_what_its_group_has() -> None:
     state = ShardState()
     group = state.groups[group_id] = GroupState(group_id)
     partitions = [(topic, number) for number in range(2_000)]
-    group.by_policy.update(("u" * MAX_TOPIC_LENGTH, number) for _, number in partitions)
+    group.by_policy = PartitionSet(("u" * MAX_TOPIC_LENGTH, number) for _, number in partitions)
     group.members["m1"] = MemberState(facts())
     group.owned["m1"], group.stopping["m1"] = PartitionSet(partitions), set(partitions)
     for partition in partitions:
