@@ -17,6 +17,7 @@ MODULES = frozenset(
 CALLS = frozenset({"eval", "exec", "compile", "__import__", "import_module"})
 """Functions by which text becomes code, or names a module that is run."""
 MEANT = {
+    ("coordinator/cli/loading.py", "import_module"): "of a table of our own verbs, when one is asked for",
     ("coordinator/cli/parts/tables.py", "yaml"): "to write; none is read",
     ("kcoord.py", "import_module"): "of a table of our own names, when one is first used",
     ("spark_kcoord/fetch/decoding/decode.py", "import_module"): "of our two decoders",
