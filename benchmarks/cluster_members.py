@@ -9,7 +9,7 @@ import heapq
 import random
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -128,12 +128,11 @@ class FollowingMember(KcoordMember):
             case RegisterConsumerResponse(error=error) | ErrorResponse(error=error) if error in PASSING:
                 self.tally.unanswered -= 1
                 self.load.refused(self, error)
-            case ListGroupEventsResponse(up_to=int(up_to)):
+            case ListGroupEventsResponse(events=events, up_to=up_to):
                 self.tally.unanswered -= 1
-                self.ask_for_events(up_to)
-            case ListGroupEventsResponse():
-                self.tally.unanswered -= 1
-                self.load.formed_at(max(event.group_epoch for event in said.events))
+                self.load.see_epochs((event.group_epoch for event in events), is_last=up_to is None)
+                if up_to is not None:
+                    self.ask_for_events(up_to)
             case RegisterConsumerResponse():
                 self.tally.registered -= self.is_in  # who was lost while all joined has registered twice
                 self.is_in = True
@@ -182,7 +181,7 @@ class ClusterLoad(Rounds[FollowingMember]):
         self._pings: deque[tuple[float, FollowingMember]] | None = None
         self._pinged: dict[FollowingMember, float] = {}
         self._dice = random.Random(0)
-        self._formed_epoch = 0
+        self._formed_epoch = self._seen_epoch = 0
 
     # ---- going to nodes ---------------------------------------------------------------------------------------------
 
@@ -368,9 +367,11 @@ class ClusterLoad(Rounds[FollowingMember]):
         self.wait_until(lambda: group.tally.is_stable(group.partitions), "all members back")
         return (time.perf_counter() - started_s) * 1000
 
-    def formed_at(self, group_epoch: int) -> None:
-        """Take note of the epoch that the group has when it is formed."""
-        self._formed_epoch = group_epoch
+    def see_epochs(self, group_epochs: Iterable[int], *, is_last: bool) -> None:
+        """Take note of the epochs on a page of the timeline; the group was formed in the greatest of all pages."""
+        self._seen_epoch = max((self._seen_epoch, *group_epochs))
+        if is_last:
+            self._formed_epoch = self._seen_epoch
 
     def rebalances(self) -> int:
         """Return how often the group has changed since it was formed, as members were told when they registered."""

@@ -83,9 +83,10 @@ def test_nodes_that_have_all_ended_at_once_are_started_again_together(
         broker.is_running = looks < 5
 
     monkeypatch.setattr("coordinator.cli.verbs.dev.time.sleep", look)
+    kept: Any = [broker]
     services: Any = nodes
     with pytest.raises(LocalServiceError, match="Kafka ended by itself"):
-        keep_running([broker], services)  # type: ignore[list-item]
+        keep_running(kept, services)
     assert [node.begun for node in nodes] == [["Node 1"], ["Node 2"], ["Node 3"]]
     said = capsys.readouterr().err
     assert [f"Node {number} serves again." in said for number in (1, 2, 3)] == [True] * 3
@@ -94,6 +95,7 @@ def test_nodes_that_have_all_ended_at_once_are_started_again_together(
 @pytest.mark.timeout(60)
 def test_a_node_that_ends_as_it_is_started_again_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Service("Node 1", is_running=False)
+    services: Any = [node]
     monkeypatch.setattr("coordinator.cli.verbs.dev.time.sleep", lambda _: node.stop())
     with pytest.raises(LocalServiceError, match="Node 1 ended by itself"):
-        keep_running([], [node])  # type: ignore[list-item]
+        keep_running([], services)

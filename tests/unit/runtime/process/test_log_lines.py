@@ -32,6 +32,26 @@ def test_lines_are_written_in_order_on_another_thread(pipe: tuple[int, int]) -> 
     assert os.read(read, 1 << 16).decode().splitlines() == [f"line {number}" for number in range(100)]
 
 
+def test_lines_that_come_together_are_written_together(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = BackgroundLines(pipe[1])
+    gathered, sleeping = threading.Event(), threading.Event()
+
+    def sleep(_: float) -> None:
+        sleeping.set()
+        assert gathered.wait(30)
+
+    monkeypatch.setattr("coordinator.runtime.process.log_lines.time.sleep", sleep)
+    written: list[bytes] = []
+    monkeypatch.setattr(lines, "_write", written.append)
+    lines.write("line 0")
+    assert sleeping.wait(30)
+    for number in range(1, 1000):
+        lines.write(f"line {number}")
+    gathered.set()
+    assert lines.close(30)
+    assert [data.count(b"\n") for data in written] == [1000]
+
+
 def test_a_reader_that_stopped_costs_lines_and_no_time(pipe: tuple[int, int]) -> None:
     read, write = pipe
     lines = BackgroundLines(write, most_waiting_bytes=100_000)
