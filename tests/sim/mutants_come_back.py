@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from coordinator.core.groups.bounds.claim_watch import ClaimWatch
+from coordinator.core.groups.membership import removal
 from coordinator.core.groups.membership.listed_claims import Listed
 from spark_kcoord.microbatch.topic_watch import TopicWatch
 from tests.sim.directed import processes_that_come_back, topics_that_come_back
@@ -25,6 +26,10 @@ def came_and_went_unseen() -> Patches:
     return [(TopicWatch, "_came_and_went", lambda self, assignment, staying: set())]
 
 
+def static_member_loses_its_place() -> Patches:
+    return [(removal, "has_its_session", lambda group, member_id, *, has_running_claim: False)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
     "former-process-drops-claims": (
         "a process that comes back gives up what a later one left running",
@@ -40,5 +45,10 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         "a topic that came back and was deleted between two plans is not asked about",
         came_and_went_unseen,
         topics_that_come_back,
+    ),
+    "static-member-put-out": (
+        "a static member whose connection closed is removed before its session is over",
+        static_member_loses_its_place,
+        processes_that_come_back,
     ),
 }

@@ -91,7 +91,7 @@ def wait_for_claim_timeout(world: NodeWorld, _: Claim) -> None:
 
 
 def come_back_with_another_checkpoint(world: NodeWorld, _: Claim) -> None:
-    join(world, "m2", incarnation="second", is_settled=False).close()
+    join(world, "m2", incarnation="second", is_settled=False).leave()
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -203,6 +203,7 @@ def test_offered_claim_does_not_outlive_its_owner() -> None:
     m1 = join(world, "m1")
     m1.advance(claims=[m1.claim(T0, 100, 110)])
     m1.close()
+    world.advance(10_100)
     assert world.owners() == {}
 
 
