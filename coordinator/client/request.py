@@ -1,8 +1,9 @@
 """A single request to a coordinator by who is no member: which node is asked, when again, and when that ends.
 
-The request goes to the addresses in turn, and is followed to the node that coordinates its group. It is asked again
-while the refusal says that it may pass, all within one time-out. A refusal is returned as the response that carries
-it; whatever keeps a response from coming is a `RequestError` that says what was tried, why it failed and what to do.
+The request goes to the addresses in turn, to the one that answered last before the others, and is followed to the node
+that coordinates its group. It is asked again while the refusal says that it may pass, all within one time-out. A
+refusal is returned as the response that carries it; whatever keeps a response from coming is a `RequestError` that says
+what was tried, why it failed and what to do.
 
 A connection that breaks before the node's hello has asked nothing, and the next node is tried. One that breaks later
 may have carried any part of the request, and the node may have done it: `ask` then repeats nothing, there or elsewhere,
@@ -20,7 +21,7 @@ from typing import Final
 from coordinator.client.connection import Connection, NodeError, NodeRefusalError, NodeTimeoutError
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, NOT_SERVING, PASSING, Refusal, refusal_of, show_refusal
-from coordinator.client.security import security_of
+from coordinator.client.security import Coordinators, security_of
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError
 from coordinator.protocol.messages import (
     DescribeCluster,
@@ -123,7 +124,10 @@ class _Asking:
     def __init__(self, manner: _Manner, coordinators: Sequence[Address], request: Request, timeout_s: float) -> None:
         self._manner = manner
         self._security = security_of(coordinators)
+        self._coordinators = coordinators
         self._nodes = Nodes(coordinators, random.random)
+        if isinstance(coordinators, Coordinators) and coordinators.answered_last is not None:
+            self._nodes.choose(coordinators.answered_last)
         self._request = request
         self._timeout_s = timeout_s
         self._deadline_s = time.monotonic() + timeout_s
@@ -153,6 +157,8 @@ class _Asking:
                 self._note(node, error)
             else:
                 if response is not None:
+                    if isinstance(self._coordinators, Coordinators):
+                        self._coordinators.answered_last = node
                     return response
             if self._nodes.current in self._asked:
                 self._end_round()

@@ -290,11 +290,14 @@ class Coordinators(tuple[Address, ...]):
     """The addresses of coordinators with the way in which they are spoken to, so that neither travels alone."""
 
     security: ClientSecurity
+    answered_last: Address | None
+    """The node that answered the last single request, which the next one is put to first."""
 
     def __new__(cls, addresses: Iterable[Address], security: ClientSecurity = PLAINTEXT) -> "Coordinators":
         """Make them of addresses."""
         made = super().__new__(cls, addresses)
         made.security = security
+        made.answered_last = None
         return made
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> str:

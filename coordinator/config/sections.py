@@ -110,10 +110,14 @@ class GroupSettings(Section):
     )
     ping_interval_min_ms: int = _limit("ping_interval_min_ms", 10, "Shortest ping interval a member may wish for.")
     closed_connection_grace_ms: int = _limit(
-        "closed_connection_grace_ms", 0, "How long a member whose batch runs may be without a connection."
+        "closed_connection_grace_ms",
+        0,
+        "How long a member whose batch runs may be without a connection; a static one has its session.",
     )
     closed_connection_idle_grace_ms: int = _limit(
-        "closed_connection_idle_grace_ms", 0, "How long a member whose batch does not run may be without a connection."
+        "closed_connection_idle_grace_ms",
+        0,
+        "How long a member whose batch does not run may be without a connection; a static one has its session.",
     )
     probe_timeout_ms: int = _limit(
         "probe_timeout_ms", 10, "How long a member has to prove it lives when another process shows its identity."

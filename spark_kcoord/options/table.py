@@ -302,7 +302,7 @@ OPTIONS: Final = (
         identifier(250),
         None,
         "stream",
-        "static member id: a restarted query without a checkpoint is the same member",
+        "static member id: a restarted query is the same member, and its place is kept for a session time-out",
     ),
     Option(
         "kcoord.session.timeout",

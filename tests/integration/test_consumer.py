@@ -307,6 +307,28 @@ def test_a_consumer_joins_a_group_that_holds_and_leaves_it_so(
     assert other.poll(500) == {}
 
 
+def epochs_of(consumer: Consumer) -> dict[Partition, int | None]:
+    return {partition: consumer.owner_epoch(partition) for partition in consumer.assignment()}
+
+
+def test_static_consumer_that_is_started_again_goes_on_and_its_neighbour_notices_nothing(
+    kafka: "LocalKafka", topic: Callable[..., str], consumers: Callable[..., Consumer]
+) -> None:
+    name = topic(2)
+    first = consumers(name, topics=(name,), group_instance_id="one")
+    neighbour = consumers(name, topics=(name,))
+    eventually(lambda: [len(polled(one, 50)) + len(one.assignment()) for one in (first, neighbour)] == [1, 1], 20)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 10)
+    had, told = first.assignment(), epochs_of(neighbour)
+    seen = read_until(10, first, neighbour)
+    first.close(autocommit=True)
+    again = consumers(name, topics=(name,), group_instance_id="one")
+    produce_numbers(kafka.bootstrap_servers, name, 2, 10, 10)
+    seen += read_until(10, again, neighbour)
+    assert sorted(seen) == list(range(20))
+    assert (again.assignment(), epochs_of(neighbour)) == (had, told)
+
+
 @pytest.fixture
 def ctrl_c() -> Iterator[None]:
     """Have SIGINT raise KeyboardInterrupt also where the tests were begun in the background, where it is ignored."""

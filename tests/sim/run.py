@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.sim import coverage
+from tests.sim.directed import world_of
 from tests.sim.listed import portions_of
 from tests.sim.log.state import ViolationError
-from tests.sim.mix import Mix, draw_mix
+from tests.sim.mix import Mix
 from tests.sim.said.state import Counts
 from tests.sim.turns import turns_of
 from tests.sim.world import World
@@ -43,8 +44,9 @@ class Outcome:
     broken: Broken | None
 
 
-def run_seed(seed: int, *, draw: Callable[[Random], Mix] = draw_mix, story_lines: int = STORY_LINES) -> Outcome:
-    """Run one seed to its end or to the first broken promise; `draw` makes another world than seeds have."""
+def run_seed(seed: int, *, draw: Callable[[Random], Mix] | None = None, story_lines: int = STORY_LINES) -> Outcome:
+    """Run one seed to its end or to the first broken promise; `draw` makes another world than the seed has."""
+    draw = draw or world_of(seed)
     logging.disable(logging.CRITICAL)
     dice = Random(seed)
     world = World(seed, draw(dice), dice)
@@ -77,7 +79,7 @@ def run_seed(seed: int, *, draw: Callable[[Random], Mix] = draw_mix, story_lines
 
 def _broken(world: World, draw: Callable[[Random], Mix], name: str, why: str, details: str, story_lines: int) -> Broken:
     of_its_own = f"run_seed({world.seed}, draw={draw.__name__})"
-    again = f"make sim SEED={world.seed} RUNS=1" if draw is draw_mix else of_its_own
+    again = f"make sim SEED={world.seed} RUNS=1" if draw is world_of(world.seed) else of_its_own
     lines = [
         f"seed {world.seed}: {why}",
         f"in a world of {world.mix.shown()}",

@@ -573,6 +573,16 @@ def test_a_member_whose_connection_did_not_close_does_not_expire_by_it() -> None
     world.checker.noticed(notice, 0, 1)
 
 
+def test_a_static_member_that_expires_by_a_closed_connection_before_its_session_is_over_is_named() -> None:
+    world = World(joined("m1", instance_id="one"))
+    world.let_in()
+    world.checker.closed(CONNECTION, 1)
+    notice = Notice("member-expired", "its connection closed (reset)", "g", "m1")
+    with pytest.raises(ViolationError, match=r"^static-put-out: "):
+        world.checker.noticed(notice, 0, 5_999)
+    world.checker.noticed(notice, 0, 6_000)
+
+
 @pytest.mark.parametrize(
     ("asked", "response"),
     [

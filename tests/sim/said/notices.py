@@ -29,6 +29,8 @@ def check_notice(said: Said, notice: Notice, shard: int, now_ms: int) -> None:
     heard_ms = session.heard_ms if session is not None else said.life.started_ms
     if notice.why.startswith("its connection closed"):
         if session is not None and session.closed_ms is not None:
+            if _keeps_its_place(said, member, shard) and now_ms - heard_ms < timeout_ms:
+                raise ViolationError("static-put-out", f"{member} may come back for {timeout_ms} ms: {notice.why}")
             return
         if not _one_closed_while_registering(said):
             raise ViolationError("expired-too-early", f"{member} never closed a connection: {notice.why}")
@@ -44,6 +46,12 @@ def check_notice(said: Said, notice: Notice, shard: int, now_ms: int) -> None:
 
 def _has_asked_to_leave(said: Said, member: tuple[str, str]) -> bool:
     return any(asked.member == member and isinstance(asked.request, LeaveGroup) for asked in said.life.asked.values())
+
+
+def _keeps_its_place(said: Said, member: tuple[str, str], shard: int) -> bool:
+    """True for a static member of a group that does not hold its running claims for it anyway."""
+    group = said.logs[shard].groups.get(member[0])
+    return group is not None and group.instances.get(member[1]) is not None and group.handover != "hold"
 
 
 def _one_closed_while_registering(said: Said) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, RequestTimeoutError, ask
+from coordinator.client.security import Coordinators
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.framing import VersionRange, encode_hello
 from coordinator.protocol.messages import (
@@ -55,6 +56,28 @@ def test_a_group_is_followed_to_the_node_that_coordinates_it():
             assert ask((wrong.address,), DescribeGroup("team"), 5) == expected
     assert wrong.asked == [DescribeGroup("team"), FindCoordinator("team")]
     assert right.asked == [DescribeGroup("team")]
+
+
+def test_who_answered_last_is_asked_first():
+    expected = DescribeGroupResponse(group_id="team", state="Stable")
+    with ScriptedCoordinator({DescribeGroup: expected}) as right:
+        found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
+        refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
+        with ScriptedCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
+            coordinators = Coordinators((wrong.address,))
+            assert [ask(coordinators, DescribeGroup("team"), 5) for _ in range(3)] == [expected] * 3
+        assert (len(wrong.asked), len(right.asked)) == (2, 3)
+
+
+def test_who_answered_last_and_is_gone_costs_one_try():
+    expected = DescribeGroupResponse(group_id="team", state="Stable")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        gone = listener.getsockname()
+    with ScriptedCoordinator({DescribeGroup: expected}) as given:
+        coordinators = Coordinators((given.address,))
+        coordinators.answered_last = gone
+        assert ask(coordinators, DescribeGroup("team"), 5) == expected
+        assert coordinators.answered_last == given.address
 
 
 def test_a_refusal_that_passes_is_asked_again():

@@ -41,7 +41,8 @@ class ClaimWatch:
         for owner, partitions in group.owned.items():
             if any(group.claims.any_running(topic, numbers) for topic, numbers in partitions.columns()):
                 # They are not noted one by one: there may be very many, and nearly all are over soon.
-                desk.soft_of(group.group_id).running_from_ms = desk.now_ms
+                soft = desk.soft_of(group.group_id)
+                soft.running_from_ms, soft.is_start_said = desk.now_ms, False
                 desk.timers.set(
                     Timer(TimerKind.CLAIM_AGE, group.group_id), desk.now_ms + desk.limits.claim_age_notice_ms
                 )
@@ -51,7 +52,8 @@ class ClaimWatch:
     def note_running(self, group: GroupState, topics: Iterable[TopicNumbers]) -> None:
         """Remember since when claims run."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        is_first = not soft.running_since.topics() and soft.running_from_ms is None and soft.ages is None
+        is_timed = soft.running_from_ms is not None and not soft.is_start_said
+        is_first = not soft.running_since.topics() and not is_timed and soft.ages is None
         for each in topics:
             of_topic, running = group.claims.rows(each.topic), soft.running_since.rows_to_fill(each.topic)
             first, known = of_topic[each.partitions[0]], running.get(each.partitions[0])
@@ -72,12 +74,14 @@ class ClaimWatch:
     def began_together(self, group: GroupState, claimed: TopicNumbers) -> Iterator[tuple[Began, Sequence[int]]]:
         """Yield when running claims began, or were loaded if that was later, and which of those that are asked about.
 
-        What is claimed and is not running is left out, and what began too long ago to be known. What began together is
-        looked at together: it may be very much.
+        What is claimed and is not running is left out. What began together is looked at together: it may be very much.
         """
         soft, numbers = self._desk.soft_of(group.group_id), claimed.partitions
         places = list(map(group.claims.rows(claimed.topic).__getitem__, numbers))
         noted = list(map(soft.running_since.rows(claimed.topic).get, numbers))
+        long = soft.running_long.rows(claimed.topic)
+        if long:
+            noted = [since or long.get(number) for number, since in zip(numbers, noted, strict=True)]
         at = 0
         for (place, since), alike in groupby(zip(places, noted, strict=True)):
             begin, at = at, at + len(list(alike))
@@ -102,6 +106,10 @@ class ClaimWatch:
             is_old = is_of_this and since is not None and desk.now_ms - since.at_ms >= limit_ms
             if since is not None and (is_old or not is_of_this):
                 del soft.running_since[partition]
+            if since is not None and is_old:
+                soft.running_long[partition] = since
+            elif (said := soft.running_long.get(partition)) and (place is None or said.claims is not place.claims):
+                del soft.running_long[partition]
             if is_old or (runs_from_start and not is_of_this and place is not None and place.is_running):
                 old.setdefault(group.grants[partition].member_id, []).append(partition)
         for member_id, partitions in sorted(old.items()):
@@ -120,7 +128,7 @@ class ClaimWatch:
             return
         soft.ages = None
         begins = {since.at_ms for _, since in soft.running_since.items()}
-        if soft.running_from_ms is not None:
+        if soft.running_from_ms is not None and not soft.is_start_said:
             begins.add(soft.running_from_ms)
         if begins:
             desk.timers.set(timer, min(begins) + limit_ms)
@@ -128,9 +136,14 @@ class ClaimWatch:
     def _ages(self, group: GroupState) -> Iterator[tuple[TopicPartition, bool]]:
         """Return the partitions to be looked at now, each with whether a claim on it that is not noted is old too."""
         desk, soft = self._desk, self._desk.soft_of(group.group_id)
-        columns = [(topic, list(soft.running_since.rows(topic)), False) for topic in soft.running_since.topics()]
-        if soft.running_from_ms is not None and desk.now_ms - soft.running_from_ms >= desk.limits.claim_age_notice_ms:
-            soft.running_from_ms = None
+        limit_ms, from_ms = desk.limits.claim_age_notice_ms, soft.running_from_ms
+        columns = [
+            (topic, list(table.rows(topic)), False)
+            for table in (soft.running_since, soft.running_long)
+            for topic in table.topics()
+        ]
+        if from_ms is not None and not soft.is_start_said and desk.now_ms - from_ms >= limit_ms:
+            soft.is_start_said = True
             # Before the others: one that is noted and old is said there, and not noted any more after that.
             columns = [(topic, list(group.claims.rows(topic)), True) for topic in group.claims.topics()] + columns
         return (((topic, number), from_start) for topic, numbers, from_start in columns for number in numbers)

@@ -20,6 +20,7 @@ from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Fenced
+from coordinator.protocol.vocabulary import Handover
 
 
 class Departures:
@@ -35,7 +36,10 @@ class Departures:
         self._membership = membership
 
     def connection_lost(self, connection: Connection, why: str) -> None:
-        """Let a newcomer take the place of a member whose connection closed, or give it its grace to come back."""
+        """Let a newcomer take the place of a member whose connection closed, or give it its time to come back.
+
+        A static member has what is left of its session time-out; any other the grace of the node's settings.
+        """
         desk = self._desk
         self._membership.forget_connection(connection.connection_id)
         waiting_for = desk.newcomers.get(connection.connection_id)
@@ -59,6 +63,8 @@ class Departures:
                 return
         columns = group.owned_by(member_id).columns()
         has_running_claim = any(group.claims.any_running(topic, numbers) for topic, numbers in columns)
+        if has_its_session(group, member_id, has_running_claim=has_running_claim):
+            return
         grace_ms = (
             desk.limits.closed_connection_grace_ms if has_running_claim else desk.limits.closed_connection_idle_grace_ms
         )
@@ -82,7 +88,10 @@ class Departures:
         session = self._desk.session_of(group_id, member_id)
         if group is None or session is None or member_id not in group.members:
             return
-        why = f"no message for {self._desk.now_ms - session.last_heard_ms} ms"
+        silent_ms = self._desk.now_ms - session.last_heard_ms
+        why = f"no message for {silent_ms} ms"
+        if session.connection_id is None and session.why_disconnected and group.members[member_id].facts.instance_id:
+            why += f": its connection closed ({session.why_disconnected}), and nobody came back with its instance id"
         newcomer = self._membership.probing.take_newcomer(group_id, member_id)
         self._say_fenced(session, ErrorCode.UNKNOWN_MEMBER_ID, f"{why}; register again")
         self._remove(
@@ -154,6 +163,15 @@ class Departures:
         resets = group.controls.resets
         wanted += [partition for partition in had if partition in resets] if resets else []
         self._reconciler.reconcile(group_id, wanted, ())
+
+
+def has_its_session(group: GroupState, member_id: str, *, has_running_claim: bool) -> bool:
+    """True for a static member, whose place is kept as in Kafka until its session times out.
+
+    Where the group holds its running claims for it, however long it stays away, the rest need not wait for it too.
+    """
+    is_held = has_running_claim and group.handover == Handover.HOLD
+    return group.members[member_id].facts.instance_id is not None and not is_held
 
 
 def _released(group: GroupState, had: PartitionSet) -> PartitionSet:

@@ -122,7 +122,7 @@ class LateStops:
 
     def _why_late(self, group: GroupState, soft: GroupSoft, partition: TopicPartition, waited_ms: int) -> str:
         place = group.claims.rows(partition[0]).get(partition[1])
-        since, observed = soft.running_since.get(partition), ""
+        since, observed = soft.running_since.get(partition) or soft.running_long.get(partition), ""
         if since is not None and place is not None and since.claims is place.claims:
             observed = f", {self._desk.now_ms - since.at_ms} ms after its claim began to be read"
         return (

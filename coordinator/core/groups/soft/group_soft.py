@@ -101,10 +101,14 @@ class GroupSoft:
     """Why a partition has no start, as last said."""
     running_since: PartitionTable[RunningSince] = field(default_factory=PartitionTable)
     """Claims whose age has not been said; a claim that is over may still be here."""
+    running_long: PartitionTable[RunningSince] = field(default_factory=PartitionTable)
+    """Claims whose age has been said; a claim that is over may still be here."""
     ages: Iterator[tuple[TopicPartition, bool]] | None = None
     """The claims whose age is still to be looked at, while it is: see `claim_watch`."""
     running_from_ms: int | None = None
-    """From when the claims are counted that ran when the node started, and are not in `running_since`."""
+    """From when the claims are counted that ran when the node started, and are in neither of the two tables."""
+    is_start_said: bool = False
+    """True once the age of those has been said."""
     matched_listing: int | None = None
     """The listing of all topics that the patterns were matched against last."""
     beyond_end: dict[TopicPartition, BeyondEnd] = field(default_factory=dict)

@@ -41,7 +41,8 @@ class Remains:
 
     def add_soft(self, soft: GroupSoft) -> None:
         """Take the large parts of what a restart may forget of a group."""
-        self._add_large([soft.sessions, soft.late_owners, *soft.lost_owners.parts()], soft.running_since)
+        parts = [soft.sessions, soft.late_owners, *soft.lost_owners.parts()]
+        self._add_large(parts, soft.running_since, soft.running_long)
 
     def _add_large(
         self, parts: list[dict[Any, Any]], *tables: PartitionTable[Any] | CommittedTable | ClaimTable

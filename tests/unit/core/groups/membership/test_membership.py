@@ -247,6 +247,36 @@ def test_closed_connection_with_a_running_claim_has_a_grace_to_come_back() -> No
     assert (again.owned, world.group().group_epoch) == (m1.owned, 1)
 
 
+def test_static_member_that_is_started_again_within_its_session_keeps_its_place_and_nobody_notices() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("", instance_id="one"), world.join("m2")
+    m1.stop_all()
+    m1.commit(T0, 130)
+    before = world.group().group_epoch
+    m1.close()
+    world.advance(9_000)
+    m2.send(Ping(0))
+    again = world.join("", instance_id="one", incarnation="the-next-process")
+    world.advance(9_900)
+    assert (again.member_id, sorted(again.owned), sorted(m2.owned)) == (m1.member_id, [T0], [T1])
+    assert (again.owned[T0].offset, world.group().group_epoch) == (130, before)
+    assert world.events("member-expired") == []
+
+
+def test_static_member_that_does_not_come_back_is_gone_when_its_session_is_over() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("", instance_id="one"), world.join("m2")
+    m1.stop_all()
+    m1.close()
+    world.advance(9_900)
+    m2.send(Ping(0))
+    assert sorted(m2.owned) == [T1]
+    world.advance(200)
+    assert sorted(m2.owned) == [T0, T1]
+    said = "its connection closed (reset by peer), and nobody came back with its instance id"
+    assert world.events("member-expired")[0].why == f"no message for 10000 ms: {said}"
+
+
 def test_member_that_leaves_commits_its_finals_and_releases_everything() -> None:
     world = NodeWorld({"t": 2})
     m1, m2 = world.join("m1"), world.join("m2")
