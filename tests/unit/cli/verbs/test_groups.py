@@ -1,6 +1,7 @@
 """`kcoord group …` as people and scripts see it: output, notes and exit codes."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -339,6 +340,25 @@ def test_the_console_script_writes_data_without_colour():
         )
     assert done.stdout == "GROUP  STATE   #MEMBERS  GROUP-EPOCH  BYTES\nteam   Stable  1         1            0\n"
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "code", "said"),
+    [
+        ("os.dup2(os.open('/dev/full', os.O_WRONLY), 1)", 1, "error: standard output cannot be written: No space left"),
+        ("r, w = os.pipe(); os.close(r); os.dup2(w, 1)", 1, ""),
+        ("os.close(1); sys.stdout = None", 0, ""),
+    ],
+)
+def test_an_output_that_takes_no_data_is_told_in_a_line(prepare, code, said):
+    script = f"import os, sys; {prepare}; from coordinator.cli import main; main()"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, "completion", "bash"], stderr=subprocess.PIPE, timeout=60, env=environment
+    )
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, len(lines)) == (code, 1 if said else 0)
+    assert "".join(lines).startswith(said)
 
 
 class TestMembers:
