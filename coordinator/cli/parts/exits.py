@@ -4,6 +4,7 @@ Usage errors (2) are raised by the command line library.
 """
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -70,11 +71,14 @@ _NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.
 def output_errors_as_text() -> Iterator[None]:
     """Exit with ERROR where standard output takes no data, and say so; whoever has closed a pipe wants no more of it.
 
-    An output that was closed before the start is one that nobody reads.
+    An output that was closed before the start is one that nobody reads. Letters that its encoding does not have are
+    written as escapes, which in a JSON document read back as they were.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process is
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             yield
