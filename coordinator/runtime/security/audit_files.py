@@ -81,10 +81,15 @@ class AuditFiles:
         """Begin another file where somebody has moved or deleted this one, in which nobody would look for lines."""
         here = os.fstat(self._descriptor)
         self._size = here.st_size  # somebody may have cut it off
-        with contextlib.suppress(FileNotFoundError):
+        try:
             there = self._path.stat()
-            if (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino):
-                return
+            is_there = (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        except FileNotFoundError:
+            is_there = False
+        except OSError:
+            is_there = True  # nobody can say; what is open can still be written
+        if is_there:
+            return
         descriptor, size = self._open()
         os.close(self._descriptor)
         self._descriptor, self._size = descriptor, size
