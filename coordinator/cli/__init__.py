@@ -11,6 +11,7 @@ import typer
 from coordinator.cli.loading import group_of
 from coordinator.cli.parts.addressing.command_config import CommandConfig, take_command_config
 from coordinator.cli.parts.addressing.contexts import ContextName, take_context
+from coordinator.cli.parts.exits import output_errors_as_text
 from coordinator.runtime.process.starting import leave_out_of_rounds
 
 _VERBS: Final = "coordinator.cli.verbs"
@@ -75,7 +76,8 @@ def main() -> None:
     """Run the command line, as a process of its own."""
     leave_out_of_rounds()
     try:
-        app()
+        with output_errors_as_text():
+            app()
     finally:
         leave_out_of_rounds()  # what the verb has imported
 

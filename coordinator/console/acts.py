@@ -7,6 +7,7 @@ first. To do it a reason is needed, and the group's name where a position may be
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 from coordinator.client.times import parse_time_ms
@@ -268,17 +269,19 @@ def _named(
     described: DescribeGroupResponse, topics: Sequence[str], counts: Callable[[PartitionDescription], bool]
 ) -> tuple[TopicPartition, ...]:
     """Return the partitions that are meant: those named by number whatever is known of them, else those that count."""
-    counted = [(one.topic, one.partition) for one in described.partitions if counts(one)]
+    counted: dict[str, list[TopicPartition]] = {one.topic: [] for one in described.partitions}
+    for one in described.partitions:
+        if counts(one):
+            counted[one.topic].append((one.topic, one.partition))
     if not topics:
-        return tuple(counted)
-    known = {one.topic for one in described.partitions}
+        return tuple(chain.from_iterable(counted.values()))
     named: list[TopicPartition] = []
-    for text in topics:
+    for text in dict.fromkeys(topics):
         topic, numbers = _scope(text)
         if numbers is not None:
             named.extend((topic, number) for number in numbers)
-        elif topic in known:
-            named.extend(one for one in counted if one[0] == topic)
+        elif topic in counted:
+            named.extend(counted[topic])
         else:
             raise BadQueryError(
                 f"the group knows no partition of topic '{topic}'; correct the name, or name partitions as {topic}:0,1"

@@ -6,6 +6,7 @@ A document of a later version, or one that is not what its checksum says, is ref
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -210,11 +211,14 @@ def _checksum(document: Any) -> str:
 
 def write(path: Path, data: bytes) -> None:
     """Put a backup at a path, whole or not at all, for its maker alone to read; raises BackupError."""
+    suffix = f".{os.getpid()}{TEMPORARY_SUFFIX}"
     try:
-        write_atomically(OsFiles(), path, data)
-    except DiskError as error:
+        write_atomically(OsFiles(), path, data, suffix)
+    except BaseException as error:
         with suppress(OSError):
-            path.with_name(path.name + TEMPORARY_SUFFIX).unlink()
+            path.with_name(path.name + suffix).unlink()
+        if not isinstance(error, DiskError):
+            raise
         cause = error.__cause__
         why = cause.strerror if isinstance(cause, OSError) else error
         raise BackupError(f"{path} cannot be written: {why}; what was there before is as it was") from error

@@ -3,9 +3,14 @@
 Usage errors (2) are raised by the command line library.
 """
 
+import errno
+import io
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -57,6 +62,37 @@ EXIT_OF_REFUSAL: Final = {
     ErrorCode.SASL_AUTHENTICATION_FAILED: ExitCode.UNAUTHORISED,
 }
 """Exit codes of the refusals that are not simply errors."""
+
+
+_NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EPIPE})
+
+
+@contextmanager
+def output_errors_as_text() -> Iterator[None]:
+    """Exit with ERROR where standard output takes no data, and say so; whoever has closed a pipe wants no more of it.
+
+    An output that was closed before the start is one that nobody reads. Letters that its encoding does not have are
+    written as escapes, which in a JSON document read back as they were.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process is
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in _NOT_WRITTEN or error.filename is not None:
+            raise
+        with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())  # Python tries once more at its end
+        if error.errno != errno.EPIPE:
+            why = f"standard output cannot be written: {error.strerror}"
+            notes.print(f"error: {why}; what was to be changed is changed all the same")
+        raise SystemExit(ExitCode.ERROR) from None
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def parse_duration(text: str) -> int:
 def read_csv(path: Path, group: str) -> tuple[ResetTarget, ...]:
     """Read the offsets of a group from a file; raises typer.BadParameter naming the line that is wrong."""
     try:
-        lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+        lines = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except OSError as error:
         raise typer.BadParameter(f"{path} cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:

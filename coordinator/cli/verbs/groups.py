@@ -13,7 +13,7 @@ from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_documen
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, filter_groups, groups_meant
 from coordinator.cli.parts.which_partitions import format_partitions, left_claims
 from coordinator.cli.verbs import operate
-from coordinator.cli.verbs.lag import lag, lag_of, members
+from coordinator.cli.verbs.lag import lag, lag_of, members, note_old_ends
 from coordinator.cli.verbs.looking.events import events, time_text
 from coordinator.cli.verbs.reset import reset_offsets
 from coordinator.cli.verbs.waiting.wait import wait
@@ -116,8 +116,7 @@ def _described(coordinator: str, group: str, timeout: float) -> tuple[DescribeGr
         notes.print(f"Consumer group '{group}' has no active members.{_say_forgotten(response)}")
     elif response.state in REBALANCING_STATES:
         notes.print(f"Warning: Consumer group '{group}' is rebalancing.")
-    if response.kafka_failure:
-        notes.print(f"Warning: log ends are as they were last read. {response.kafka_failure}.")
+    note_old_ends(response)
     controls = ask_for(coordinator, DescribeControls(group), timeout, DescribeControlsResponse, group).controls
     for control in controls:
         notes.print(_say_control(control))

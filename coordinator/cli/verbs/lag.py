@@ -1,5 +1,6 @@
 """`kcoord group lag` and `kcoord group members`: how far a group is behind, and who is in it and how far along."""
 
+from dataclasses import dataclass
 from typing import Annotated, Final
 
 import typer
@@ -8,6 +9,7 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, 
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_rows, write_views
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, groups_meant
+from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import PartitionDescription
 from coordinator.protocol.text.counts import counted
@@ -40,6 +42,12 @@ def lag_of(partition: PartitionDescription) -> int | None:
     return max(0, partition.end_offset - partition.committed)
 
 
+def note_old_ends(group: DescribeGroupResponse) -> None:
+    """Say that the ends of logs are those of before, while Kafka does not answer the coordinator."""
+    if group.kafka_failure:
+        notes.print(f"Warning: log ends are as they were last read. {group.kafka_failure}.")
+
+
 def lag(
     coordinator: Coordinator,
     group: SomeGroup = None,
@@ -53,22 +61,43 @@ def lag(
 ) -> None:
     """Show the lag of groups a topic, to the high watermark whatever the members' isolation level.
 
-    A partition without an offset or a known end is counted as unknown.
+    A partition without an offset or a known end is counted as unknown; with an offset it fails --fail-above, since
+    nobody can say that its lag is low.
     """
     meant = groups_meant(coordinator, group, match, timeout, all_groups=all_groups)
     found = [_lag(coordinator, one, timeout) for one in meant]
-    write_views(output, [view for view, _ in found], is_one=group is not None)
-    behind = [(one, total) for one, (_, total) in zip(meant, found, strict=True) if total > (fail_above or 0)]
-    if fail_above is not None and behind:
-        for one, total in behind:
-            notes.print(f"error: the lag of group '{one}' is {total}, over {fail_above}")
+    write_views(output, [one.view for one in found], is_one=group is not None)
+    if fail_above is None:
+        return
+    too_high = [(one, why) for one, lag in zip(meant, found, strict=True) if (why := lag.why_above(fail_above))]
+    for one, why in too_high:
+        notes.print(f"error: the lag of group '{one}' {why}")
+    if too_high:
         raise typer.Exit(ExitCode.LAG_TOO_HIGH)
 
 
-def _lag(coordinator: str, group: str, timeout: float) -> tuple[View, int]:
-    """Return a group's lag as it is shown, and its sum."""
+@dataclass(frozen=True, slots=True)
+class _Lag:
+    """A group's lag as it is shown, its sum, and of how many committed partitions the end is not known."""
+
+    view: View
+    total: int
+    without_end: int
+
+    def why_above(self, most: int) -> str:
+        """Say why the lag may be over a bound, empty where it is not."""
+        if self.total > most:
+            return f"is {self.total}, over {most}"
+        ends = counted(self.without_end, "partition ends", "partitions end")
+        return f"is not known: Kafka has not said where {ends}" if self.without_end else ""
+
+
+def _lag(coordinator: str, group: str, timeout: float) -> _Lag:
+    """Return a group's lag."""
     lags: dict[str, list[int | None]] = {}
-    for partition in describe_group(coordinator, group, timeout).partitions:
+    described = describe_group(coordinator, group, timeout)
+    note_old_ends(described)
+    for partition in described.partitions:
         lags.setdefault(partition.topic, []).append(lag_of(partition))
     known = {topic: [value for value in mine if value is not None] for topic, mine in lags.items()}
     total = sum(sum(mine) for mine in known.values())
@@ -83,7 +112,8 @@ def _lag(coordinator: str, group: str, timeout: float) -> tuple[View, int]:
         without = counted(unknown, "partition is", "partitions are")
         notes.print(f"{without} not counted: no committed offset or no known end.")
     document = {"group": group, "lag": total, "counted_to": "high watermark", "unknown": unknown, "topics": topics}
-    return View(LAG_COLUMNS, rows, lambda: document), total
+    without_end = sum(one.committed is not None and one.end_offset is None for one in described.partitions)
+    return _Lag(View(LAG_COLUMNS, rows, lambda: document), total, without_end)
 
 
 def members(

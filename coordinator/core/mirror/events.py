@@ -24,7 +24,8 @@ class MirrorAnswered:
     """Completes MirrorOffsets, of the same attempt.
 
     `refused` has each partition that Kafka did not take though it took the others, with the reason; empty where there
-    is nothing to say, as of a topic that Kafka does not have any more. `why` is fit for people.
+    is nothing to say. `unknown` are partitions that Kafka does not have: any more, or as far as the broker that was
+    asked has heard. `why` is fit for people.
     """
 
     shard: int
@@ -33,3 +34,4 @@ class MirrorAnswered:
     outcome: Outcome
     why: str = ""
     refused: tuple[tuple[str, int, str], ...] = ()
+    unknown: tuple[tuple[str, int], ...] = ()

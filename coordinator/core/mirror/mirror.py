@@ -277,6 +277,9 @@ class Mirror:
         self, shard: _Shard, group: _Group, write: MirrorOffsets, event: MirrorAnswered, now_ms: int
     ) -> list[Effect]:
         group.told.take(write.topics, write.deleted)
+        if any(self._id_of(topic) is not None for topic, _ in event.unknown):
+            # There is the topic, and the broker that was asked has not heard of it yet: Kafka has nothing of it.
+            group.whole_ms = min(group.whole_ms, now_ms + self._settings.settle_ms)
         effects: list[Effect] = []
         if group.why_stopped:
             group.why_stopped = ""

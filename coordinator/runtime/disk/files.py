@@ -192,9 +192,15 @@ class OsFiles:
             os.close(descriptor)
 
 
-def write_atomically(files: Files, path: Path, data: bytes) -> None:
-    """Put `data` at `path` so that a crash leaves all of it or what was there before; durable on return."""
-    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+TEMPORARY_SUFFIX = ".tmp"
+
+
+def write_atomically(files: Files, path: Path, data: bytes, suffix: str = TEMPORARY_SUFFIX) -> None:
+    """Put `data` at `path` so that a crash leaves all of it or what was there before; durable on return.
+
+    Until then it is beside it, with `suffix` behind its name, which is of one writer at a time.
+    """
+    temporary = path.with_name(path.name + suffix)
     with explained("write", temporary):
         descriptor = files.create(temporary)
         try:
@@ -206,9 +212,6 @@ def write_atomically(files: Files, path: Path, data: bytes) -> None:
         files.rename(temporary, path)
     with explained("sync", path.parent):
         files.sync_directory(path.parent)
-
-
-TEMPORARY_SUFFIX = ".tmp"
 
 
 class DirectoryLock:

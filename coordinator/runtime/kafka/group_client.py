@@ -40,6 +40,7 @@ class Written:
     outcome: Outcome
     why: str = ""
     refused: tuple[tuple[str, int, str], ...] = ()
+    unknown: tuple[tuple[str, int], ...] = ()
 
 
 _Result: TypeAlias = Written | Exception | None
@@ -228,16 +229,19 @@ def _delete_answer(response: Any, write: GroupWrite) -> Written:
 
 def _answer(response: Any, group: str, *, deletes: bool) -> Written:
     """Return what the codes of the partitions say together: one about the group is the same in all of them."""
-    refused = []
+    refused, unknown = [], []
     for topic in response.topics:
         for part in topic.partitions:
             told = _of_the_group(part.error_code, group)
             if told is not None:
                 return told
-            if part.error_code not in (0, _UNKNOWN_TOPIC_OR_PARTITION):
+            if part.error_code == _UNKNOWN_TOPIC_OR_PARTITION:
+                if not deletes:
+                    unknown.append((topic.name, part.partition_index))
+            elif part.error_code:
                 why = say_not_taken(for_code(part.error_code), group, deletes=deletes)
                 refused.append((topic.name, part.partition_index, why))
-    return Written(Outcome.DONE, "", tuple(refused))
+    return Written(Outcome.DONE, "", tuple(refused), tuple(unknown))
 
 
 def _of_the_group(code: int, group: str) -> Written | None:
@@ -255,4 +259,4 @@ def _refused(code: int, group: str) -> Written:
 
 def _both(first: Written, second: Written) -> Written:
     """Return what the answers to a commit that was taken and to a deletion say of one write."""
-    return Written(second.outcome, second.why, (*first.refused, *second.refused))
+    return Written(second.outcome, second.why, (*first.refused, *second.refused), first.unknown)

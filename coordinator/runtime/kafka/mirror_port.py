@@ -141,7 +141,15 @@ class MirrorPort:
         for write, written in told:
             answer = written or Written(Outcome.LATER, "a write waited for too long to be sent")
             self._post(
-                MirrorAnswered(write.shard, write.group_id, write.attempt, answer.outcome, answer.why, answer.refused)
+                MirrorAnswered(
+                    write.shard,
+                    write.group_id,
+                    write.attempt,
+                    answer.outcome,
+                    answer.why,
+                    answer.refused,
+                    answer.unknown,
+                )
             )
 
     def _new_client(self, access: KafkaAccess) -> GroupClient:

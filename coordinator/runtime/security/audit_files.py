@@ -1,7 +1,8 @@
 """The files of the audit log: one that is written, and those before it under its name with a growing number.
 
 Lines are whole and on disk when `write` returns. A file that has grown to its size is set aside before more is written,
-and the oldest ones are deleted. A line that a crash has cut short stays, and ends where it was cut.
+and the oldest ones are deleted. One that others have moved or deleted is begun anew. A line that a crash has cut short
+stays, and ends where it was cut.
 """
 
 import contextlib
@@ -36,6 +37,7 @@ class AuditFiles:
         """
         begin = None
         try:
+            self._look_for_it()
             if self._size >= self._file_bytes:
                 self._set_aside()
             begin, left = self._size, b"".join(lines)
@@ -74,6 +76,23 @@ class AuditFiles:
             os.close(descriptor)
             raise _explained(self._path, error) from error
         return descriptor, size
+
+    def _look_for_it(self) -> None:
+        """Begin another file where somebody has moved or deleted this one, in which nobody would look for lines."""
+        here = os.fstat(self._descriptor)
+        self._size = here.st_size  # somebody may have cut it off
+        try:
+            there = self._path.stat()
+            is_there = (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        except FileNotFoundError:
+            is_there = False
+        except OSError:
+            is_there = True  # nobody can say; what is open can still be written
+        if is_there:
+            return
+        descriptor, size = self._open()
+        os.close(self._descriptor)
+        self._descriptor, self._size = descriptor, size
 
     def _take_back(self, begin: int) -> None:
         """Cut off what was written of lines that found no room, so that they are not there twice."""

@@ -29,7 +29,7 @@ def read_users(path: Path, secret: bytes = b"") -> Users:
     if len(data) > MOST_BYTES:
         raise FileError(f"{path}: has more than {MOST_BYTES} bytes")
     try:
-        return parse_users(data.decode(), secret)
+        return parse_users(data.decode("utf-8-sig"), secret)
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is not UTF-8 at byte {error.start}") from None
     except UsersError as error:

@@ -1,16 +1,18 @@
 """A value that is made of files and made anew when one of them has changed, while the node runs.
 
 The first time a mistake in a file is an error; afterwards the value that was there stays, and the mistake is said.
-Knows nothing of what the files hold.
+A file that somebody writes at the moment is left for the next look, and one that is empty is a mistake: half of some
+rules are rules too, and none are some. Knows nothing of what the files hold.
 """
 
 import asyncio
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from structlog.typing import FilteringBoundLogger
 
@@ -19,6 +21,10 @@ from coordinator.config import ConfigError
 T = TypeVar("T")
 
 Look = tuple[int, int, int] | None
+"""Time of its last change, size and inode of a file; None where it cannot be looked at."""
+
+SETTLE_S: Final = 0.1
+"""A file that has changed is looked at again after so long: one that changes on is being written."""
 
 
 class FileError(Exception):
@@ -49,11 +55,21 @@ class Reread(Generic[T]):
     Raises ConfigError when it is made and a file cannot be used.
     """
 
-    def __init__(self, name: str, paths: Sequence[Path], load: Callable[[], T], log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        name: str,
+        paths: Sequence[Path],
+        load: Callable[[], T],
+        log: FilteringBoundLogger,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._name = name
         self._paths = tuple(paths)
         self._load = load
         self._log = log
+        self._pause = pause
+        self._refused = ""
+        """The reason for which the files as they are cannot be used, empty where they are."""
         self._seen = self._look()
         try:
             self.value = load()
@@ -61,19 +77,38 @@ class Reread(Generic[T]):
             raise ConfigError([str(error)]) from error
 
     def look(self, *, in_any_case: bool = False) -> bool:
-        """Make the value anew if a file has changed, or `in_any_case`; say whether that was done and succeeded."""
+        """Make the value anew if a file has changed, or `in_any_case`; say whether that was done and succeeded.
+
+        Files that were refused are tried again: that nobody could read one leaves no mark on it. Blocks for a moment.
+        """
         seen = self._look()
-        if seen == self._seen and not in_any_case:
+        is_changed = seen != self._seen
+        if is_changed:
+            self._pause(SETTLE_S)
+            if self._look() != seen:
+                return False
+        elif not (in_any_case or self._refused):
             return False
         self._seen = seen
         try:
+            self._must_not_be_empty(seen)
             self.value = self._load()
         except FileError as error:
-            # The world's fault, no traceback.
-            self._log.error("file-refused", why=f"{error}; what was read before counts on", name=self._name)
+            if is_changed or in_any_case or str(error) != self._refused:
+                # The world's fault, no traceback.
+                self._log.error("file-refused", why=f"{error}; what was read before counts on", name=self._name)
+            self._refused = str(error)
             return False
+        self._refused = ""
         self._log.info("file-read", why=f"{self._name} was read anew", files=[str(path) for path in self._paths])
         return True
+
+    def _must_not_be_empty(self, seen: Sequence[Look]) -> None:
+        for path, look in zip(self._paths, seen, strict=True):
+            if look is not None and look[1] == 0:
+                raise FileError(
+                    f"{path} is empty: it was cut off, as by a full disk; have a comment in it if it is to be"
+                )
 
     def _look(self) -> tuple[Look, ...]:
         return tuple(_look_at(path) for path in self._paths)

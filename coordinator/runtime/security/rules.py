@@ -20,7 +20,7 @@ def read_rules(settings: AuthorizationSettings) -> Acl:
     """Return the rules that the settings name, with the superusers; raises FileError, which names the line."""
     path = Path(settings.rules_file)
     try:
-        rules = parse_rules(read_file(path, MOST_BYTES + 1).decode())
+        rules = parse_rules(read_file(path, MOST_BYTES + 1).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from error
     except RulesError as error:

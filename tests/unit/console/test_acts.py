@@ -1,5 +1,6 @@
 """Acts: what each has to say, the requests it is made of, and what is answered."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -63,6 +64,18 @@ def test_acts_are_the_requests_of_the_command_line() -> None:
     assert requests("delete-offsets") == [DeleteOffsets("g", (("t", 0), ("t", 2), ("u", 0)), "me", "", True)]
     assert requests("release-claims") == [ReleaseClaims("g", (("t", 2),), "me", "", True)]
     assert requests("delete-group", confirm="g", **done) == [DeleteGroup("g", "me", "w", False)]
+
+
+def test_a_topic_that_is_named_by_the_thousand_is_looked_for_once() -> None:
+    large = described("g", *(partition(number, 0, 10) for number in range(2_000)))
+    asked = Act(to="earliest", topics=[large.partitions[0].topic] * 2_000)
+    tracemalloc.start()
+    try:
+        found = acts.requests_of(acts.kind_of("reset-offsets"), "g", asked, large, "me")
+        assert tracemalloc.get_traced_memory()[1] < 4 * 1024 * 1024
+    finally:
+        tracemalloc.stop()
+    assert sum(len(request.targets) for request in found if isinstance(request, ResetOffsets)) == 2_000
 
 
 def test_very_many_partitions_are_asked_about_in_portions() -> None:

@@ -1,5 +1,6 @@
 """`kcoord cluster backup FILE` and `kcoord cluster restore FILE`: offsets, settings and decisions of all groups."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -53,6 +54,11 @@ def backup(
     timeout: Timeout = 30.0,
 ) -> None:
     """Write the offsets and settings of all groups, and what operators have decided about them, into a file."""
+    if str(file) == "-":
+        raise typer.BadParameter("a backup is a file, which comes whole or not at all: name one", param_hint="FILE")
+    if os.path.lexists(file) and not file.is_file():
+        notes.print(f"error: {file} is no file that a backup may take the place of; name another one")
+        raise typer.Exit(ExitCode.ERROR)
     if file.exists() and not overwrite:
         notes.print(f"error: {file} is there already; name another file, or add --overwrite")
         raise typer.Exit(ExitCode.ERROR)
@@ -168,7 +174,12 @@ def _bring_back(group: GroupKept, manner: Manner, *, has_topic_ids: bool) -> tup
     accepted = {(each.topic, each.partition) for each in outcome.results if each.error is ErrorCode.NONE}
     if before is None and group.offsets and not accepted:
         return outcome, ()  # without an offset that is accepted the group is not made
-    return outcome, set_controls(group, before, accepted, manner)
+    try:
+        return outcome, set_controls(group, before, accepted, manner)
+    except typer.Exit:
+        if not manner.dry and accepted:
+            notes.print(f"The offsets of group '{group.group}' are set all the same: {len(accepted)} of them.")
+        raise
 
 
 def _tell_settings(group: GroupKept, before: DescribeGroupResponse | None) -> None:

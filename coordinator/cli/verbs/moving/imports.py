@@ -57,7 +57,12 @@ def spark_checkpoint(
     remarks = dict(_unfinished(position))
     manner = Manner(coordinator, timeout, why, dry, release_claims, move_back)
     if not no_new_partitions:
-        for partition in not_named(position.offsets, group, coordinator, timeout):
+        first_read = [each for each in position.unfinished_until if each[0] not in position.topics()]
+        for partition in first_read:
+            targets.append(ResetTarget(*partition, ResetKind.EARLIEST))
+            batch = position.unfinished[-1]
+            remarks[partition] = f"batch {batch}, not finished, is the first to read it: it starts at its beginning"
+        for partition in not_named([*position.offsets, *first_read], group, coordinator, timeout):
             targets.append(ResetTarget(*partition, ResetKind.EARLIEST))
             remarks[partition] = "newer than the checkpoint: it starts at its beginning"
     end_with_offsets([set_offsets(Wish(group, targets, remarks), manner)], output, dry=dry)

@@ -7,16 +7,18 @@ from typing import Annotated, Final
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, coordinators_of
-from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes
+from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.verbs.lag import lag_of
 from coordinator.client.refusals import refusal_of
-from coordinator.client.request import RequestError, ask
+from coordinator.client.request import LogInFailedError, RequestError, ask
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse
 from coordinator.protocol.text.counts import counted
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.vocabulary import GroupStatus
 
+SHORTEST_LOOK_S: Final = 1.0
+"""The least time of one look, however little is left."""
 LOOK_TIMEOUT_S: Final = 5.0
 """The longest time of one look; a coordinator that restarts is asked again."""
 
@@ -51,7 +53,8 @@ def wait(
         raise typer.BadParameter("name what to wait for: --stable, --empty, --members N or --lag-below N")
     deadline = time.monotonic() + timeout_s
     while True:
-        missing = _missing(coordinator, group, conditions)
+        look_s = min(LOOK_TIMEOUT_S, max(deadline - time.monotonic(), SHORTEST_LOOK_S))
+        missing = _missing(coordinator, group, conditions, look_s)
         left_s = deadline - time.monotonic()
         if missing is None:
             notes.print(f"Consumer group '{group}' is as wanted.")
@@ -84,6 +87,8 @@ def _conditions(*, stable: bool, empty: bool, members: int | None, lag_below: in
 
 
 def _why_behind(group: DescribeGroupResponse, lag_below: int) -> str | None:
+    if group.kafka_failure:
+        return f"its lag is not known now: {group.kafka_failure}"
     lags = [lag_of(partition) for partition in group.partitions]
     known = [lag for lag in lags if lag is not None]
     if not lags or len(known) < len(lags):
@@ -91,10 +96,16 @@ def _why_behind(group: DescribeGroupResponse, lag_below: int) -> str | None:
     return None if sum(known) < lag_below else f"its lag is {sum(known)}"
 
 
-def _missing(coordinator: str, group: str, conditions: list[_Condition]) -> str | None:
-    """Return why the conditions do not hold now, or None; a refusal that cannot pass ends the program."""
+def _missing(coordinator: str, group: str, conditions: list[_Condition], look_s: float) -> str | None:
+    """Return why the conditions do not hold now, or None.
+
+    A refusal that cannot pass ends the program, and so does a log-in that is refused: to try on locks an account.
+    """
     try:
-        response = ask(coordinators_of(coordinator), DescribeGroup(group), LOOK_TIMEOUT_S)
+        response = ask(coordinators_of(coordinator), DescribeGroup(group), look_s)
+    except LogInFailedError:
+        with tool_errors_as_text():
+            raise
     except RequestError as error:
         return str(error)
     if isinstance(response, DescribeGroupResponse) and response.error is ErrorCode.GROUP_ID_NOT_FOUND:

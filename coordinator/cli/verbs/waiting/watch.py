@@ -12,12 +12,12 @@ import msgspec
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Output, coordinators_of
-from coordinator.cli.parts.exits import must_not_be_refused, notes
+from coordinator.cli.parts.exits import must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document
 from coordinator.cli.verbs.lag import lag_of
 from coordinator.cli.verbs.waiting.wait import LOOK_TIMEOUT_S, parse_seconds
 from coordinator.client.refusals import refusal_of
-from coordinator.client.request import RequestError, ask
+from coordinator.client.request import LogInFailedError, RequestError, ask
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -93,6 +93,9 @@ def _changes(coordinator: str, group: str, every_s: float) -> Iterator[tuple[Cel
             told = _told(coordinator, group, AFTER_ALL if after is None else after)
             if after is not None and 0 < told.last_sequence < after:  # the timeline has begun anew
                 told = _told(coordinator, group, 0)
+        except LogInFailedError:  # to try on is what locks an account
+            with tool_errors_as_text():
+                raise
         except RequestError as error:
             if str(error) != why_away:
                 why_away = str(error)

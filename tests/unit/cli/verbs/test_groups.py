@@ -1,6 +1,7 @@
 """`kcoord group …` as people and scripts see it: output, notes and exit codes."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -339,6 +340,39 @@ def test_the_console_script_writes_data_without_colour():
         )
     assert done.stdout == "GROUP  STATE   #MEMBERS  GROUP-EPOCH  BYTES\nteam   Stable  1         1            0\n"
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("prepare", "code", "said"),
+    [
+        ("sys.stdout = open('/dev/full', 'w')", 1, "error: standard output cannot be written: No space left"),
+        ("r, w = os.pipe(); os.close(r); sys.stdout = open(w, 'w')", 1, ""),
+        ("os.close(1); sys.stdout = None", 0, ""),
+    ],
+)
+def test_an_output_that_takes_no_data_is_told_in_a_line(prepare, code, said):
+    script = f"import os, sys; {prepare}; from coordinator.cli import main; main()"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-c", script, "completion", "bash"], stderr=subprocess.PIPE, timeout=60, env=environment
+    )
+    lines = done.stderr.decode().splitlines()
+    assert (done.returncode, len(lines)) == (code, 1 if said else 0)
+    assert "".join(lines).startswith(said)
+
+
+def test_names_that_an_output_cannot_have_are_escaped_and_the_rest_is_written(tmp_path):
+    (tmp_path / "kcoord").mkdir()
+    document = '[contexts."имя"]\ncoordinator = "h:1"\n[contexts.b]\ncoordinator = "h:2"\n'
+    (tmp_path / "kcoord" / "config.toml").write_text(document, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "coordinator", "context", "list", "-o", "csv"],
+        capture_output=True,
+        timeout=60,
+        check=True,
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "PYTHONIOENCODING": "latin-1"},
+    )
+    assert [line.split(b",")[1] for line in done.stdout.splitlines()[1:]] == [rb"\u0438\u043c\u044f", b"b"]
 
 
 class TestMembers:

@@ -10,6 +10,7 @@ from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
 from coordinator.cli.parts.which_groups import ask_each
 from coordinator.cli.verbs.waiting.wait import parse_seconds
+from coordinator.client.request import LogInFailedError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
@@ -134,6 +135,17 @@ def test_every_group_that_is_too_far_behind_is_named(run):
     ]
 
 
+def test_a_lag_of_which_kafka_has_not_said_the_end_is_not_low(run):
+    partitions = (PartitionDescription("t", 0, 9, None), PartitionDescription("t", 1, None, None))
+    unknown = DescribeGroupResponse(group_id="g", partitions=partitions, kafka_failure="Kafka at k:1 is away")
+    result = run("lag", "g", "--fail-above", "3", describe=unknown)
+    assert result.exit_code == 7
+    assert "Warning: log ends are as they were last read. Kafka at k:1 is away." in result.stderr
+    assert "error: the lag of group 'g' is not known: Kafka has not said where 1 partition ends" in result.stderr
+    new = DescribeGroupResponse(group_id="g", partitions=partitions[1:])
+    assert run("lag", "g", "--fail-above", "3", describe=new).exit_code == 0
+
+
 @pytest.mark.parametrize("scope", [(), ("g", "--all-groups"), ("g", "--match", "*"), ("--match", "*", "--all-groups")])
 @pytest.mark.parametrize("verb", ["describe", "lag", "members", "delete", "pause", "resume"])
 def test_exactly_one_scope_is_named(run, verb, scope):
@@ -199,6 +211,27 @@ class TestWait:
         unknown = DescribeGroupResponse(group_id="g", partitions=(PartitionDescription("t", 0, None, 9),))
         result = run("wait", "g", "--lag-below", "5", "--timeout", "0", describe=unknown)
         assert "the lag of 1 of its 1 partition is not known" in result.stderr
+
+    def test_ends_that_kafka_does_not_confirm_are_no_lag(self, run):
+        ends = DescribeGroupResponse(
+            group_id="g", partitions=(PartitionDescription("t", 0, 9, 9),), kafka_failure="Kafka at k:1 is away"
+        )
+        result = run("wait", "g", "--lag-below", "5", "--timeout", "0", describe=ends)
+        assert (result.exit_code, "its lag is not known now: Kafka at k:1 is away" in result.stderr) == (6, True)
+
+    @pytest.mark.parametrize("verb", [("wait", "--stable"), ("watch",)])
+    def test_a_log_in_that_is_refused_is_not_tried_again(self, verb, monkeypatch):
+        tried = []
+
+        def refused(*asked):
+            tried.append(asked)
+            raise LogInFailedError("the coordinator at c:1 does not let 'ann' log in")
+
+        monkeypatch.setattr(f"coordinator.cli.verbs.waiting.{verb[0]}.ask", refused)
+        words = ["group", verb[0], "g", *verb[1:], "--every", "10ms", "--coordinator", "127.0.0.1:1"]
+        result = CliRunner().invoke(app, words)
+        assert (result.exit_code, len(tried)) == (5, 1)
+        assert result.stderr.startswith("error: the coordinator at c:1 does not let 'ann' log in")
 
     def test_a_coordinator_that_is_away_is_asked_until_time_is_over(self):
         arguments = ["group", "wait", "g", "--empty", "--timeout", "20ms", "--coordinator", "127.0.0.1:1"]

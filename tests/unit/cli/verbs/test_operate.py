@@ -160,9 +160,9 @@ class TestResetOffsets:
 
     def test_file_with_groups_in_front_is_read_for_the_group_alone(self, run, tmp_path):
         path = tmp_path / "offsets.csv"
-        path.write_text('other,t,0,5\r\n"team","t",1,9\r\n\r\n')
+        path.write_text('\ufeffteam,t,0,8\r\nother,t,0,5\r\n"team","t",1,9\r\n\r\n')  # as spreadsheets begin it
         result = run(["reset-offsets", "team", "--from-file", str(path)], {ResetOffsets: self.RESULTS})
-        assert result.asked[0].targets == (ResetTarget("t", 1, "offset", 9),)
+        assert result.asked[0].targets == (ResetTarget("t", 0, "offset", 8), ResetTarget("t", 1, "offset", 9))
 
     @pytest.mark.parametrize(
         ("text", "said"),

@@ -10,7 +10,7 @@ from coordinator.client.request import RequestTimeoutError
 from coordinator.console.known.assignment_map import MOST_CELLS, assignment_map
 from coordinator.console.known.group_seen import Trail, measure
 from coordinator.console.web import reading, templates
-from coordinator.console.web.assets import ASSETS, files_of_others
+from coordinator.console.web.assets import ASSETS, ROOM, files_of_others
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse, Request, Response
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, GroupEvent
@@ -252,3 +252,13 @@ def test_very_many_decisions_of_operators_are_counted_and_not_all_shown() -> Non
         page = world.get("/groups/g").text
         assert (page.count("is paused, by me"), "480 decisions of operators more" in page) == (20, True)
         assert len(world.get("/api/v1/groups/g/controls").json()) == 500
+
+
+def test_what_is_sent_to_be_done_is_not_sent_again_while_it_is_under_way() -> None:
+    """Of two clicks the second one is passed over: it would wait, and shift offsets again where the first fails."""
+    folder = ROOM / "templates"
+    sending = [
+        form for path in folder.glob("*.html") for form in re.findall(r"<form [^>]*hx-post[^>]*>", path.read_text())
+    ]
+    assert len(sending) == 2
+    assert all('hx-sync="this:drop"' in form for form in sending)

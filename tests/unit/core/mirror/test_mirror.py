@@ -176,6 +176,30 @@ def test_what_kafka_refuses_of_a_group_is_said_once_and_keeps_nothing_else() -> 
     assert figures(world)["kcoord_mirror_groups_refused"] == 1
 
 
+def test_an_offset_of_a_topic_that_kafka_does_not_know_yet_is_written_again_soon() -> None:
+    world, kafka = world_of()
+    commit(world, "g", t0=70)
+    world.advance(1_000)
+    (write,) = kafka.asked()
+    done = MirrorAnswered(write.shard, "g", write.attempt, Outcome.DONE, unknown=(T0,))
+    world.happen(done)  # of a broker that has not heard of the topic: Kafka has nothing of it
+    assert kafka.go_on(SETTINGS.settle_ms - 200) == []
+    assert len(kafka.go_on(1_000)) == 1
+    assert kafka.offsets["g"][T0] == 70
+    assert kafka.go_on(3 * SETTINGS.settle_ms) == []
+
+
+def test_a_topic_that_is_gone_is_not_asked_about_again() -> None:
+    world, kafka = world_of()
+    commit(world, "g", u0=7)
+    world.advance(1_000)
+    (write,) = kafka.asked()
+    del world.kafka.topics["u"]
+    world.poll_topics()
+    world.happen(MirrorAnswered(write.shard, "g", write.attempt, Outcome.DONE, unknown=(U0,)))
+    assert kafka.go_on(3 * SETTINGS.settle_ms) == []
+
+
 def test_an_outage_is_caught_up_with_by_one_write_a_group() -> None:
     world, kafka = world_of()
     commit(world, "g", t0=1)

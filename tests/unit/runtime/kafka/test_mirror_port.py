@@ -174,6 +174,8 @@ def test_what_kafka_says_of_partitions_is_an_answer_about_the_group(
     written = group_client._answer(commit_response(*codes), "g", deletes=False)
     assert (written.outcome, [number for _, number, _ in written.refused]) == (outcome, refused)
     assert outcome is Outcome.DONE or written.why
+    assert written.unknown == tuple(("t", number) for number, code in enumerate(codes) if code == 3)
+    assert group_client._answer(commit_response(*codes), "g", deletes=True).unknown == ()
 
 
 def test_an_offset_that_may_not_be_deleted_keeps_no_other_from_kafka() -> None:

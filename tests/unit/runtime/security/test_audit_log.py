@@ -97,6 +97,30 @@ def test_files_that_have_grown_are_set_aside_and_the_oldest_deleted(tmp_path: Pa
     assert (tmp_path / "audit.log").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("ends", ["moved", "deleted", "replaced", "cut off"])
+def test_a_file_that_somebody_else_has_taken_away_is_begun_anew(tmp_path: Path, ends: str) -> None:
+    path, aside = tmp_path / "audit.log", tmp_path / "audit.log-20260131"
+    files = AuditFiles(path, file_bytes=4096, files_max=3)
+    files.write([b"one\n"])
+    match ends:
+        case "moved":
+            path.rename(aside)
+        case "deleted":
+            path.unlink()
+        case "replaced":
+            path.rename(aside)
+            path.write_bytes(b"theirs\n")
+        case _:
+            path.write_bytes(b"")
+    files.write([b"two\n"])
+    assert path.read_bytes() == (b"theirs\ntwo\n" if ends == "replaced" else b"two\n")
+    assert not aside.exists() or aside.read_bytes() == b"one\n"
+    files.write([b"x" * 5000 + b"\n"])
+    files.write([b"three\n"])
+    assert path.read_bytes() == b"three\n"
+    files.close()
+
+
 def test_two_nodes_do_not_write_one_file(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit.log", file_bytes=4096, files_max=3)
     with pytest.raises(AuditFileError, match="another process"):

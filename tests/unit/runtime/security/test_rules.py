@@ -10,7 +10,7 @@ from coordinator.config import AuthorizationSettings, ConfigError
 from coordinator.core.events import RulesChanged
 from coordinator.core.security.acl import Acl, Operation, ResourceKind
 from coordinator.core.security.principal import Principal
-from coordinator.runtime.security.rules import rules_of
+from coordinator.runtime.security.rules import read_rules, rules_of
 
 LOG = structlog.get_logger()
 
@@ -39,6 +39,12 @@ def test_mistake_in_the_rules_is_an_error_at_the_start(tmp_path: Path, text: byt
     file.unlink()
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         rules_of(settings_of(file), LOG, print)
+
+
+def test_rules_that_an_editor_of_windows_has_written_are_rules(tmp_path: Path) -> None:
+    file = tmp_path / "rules"
+    file.write_bytes(b"\xef\xbb\xbfallow User:a read group literal g\r\n\r\n# the end\r\n")
+    assert may_read(read_rules(settings_of(file)), "a", "g")
 
 
 def test_changed_rules_are_told_and_a_mistake_keeps_the_old_ones(tmp_path: Path) -> None:

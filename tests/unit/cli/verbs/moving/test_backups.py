@@ -1,13 +1,15 @@
 """`kcoord cluster backup` and `restore` on the real core: what comes back, what stays, which files are refused."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from msgspec.structs import replace
 
-from coordinator.cli.moving.backup import encode, read
+from coordinator.cli.moving.backup import encode, read, write
 from coordinator.cli.verbs.moving import backups
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
@@ -22,6 +24,7 @@ from coordinator.protocol.messages.operators import (
     ResetOffsetsResponse,
 )
 from coordinator.protocol.parts import NewGroup, ResetPolicy, ResetTarget
+from coordinator.runtime.disk.files import OsFiles
 from tests.helpers.node_world import NodeWorld
 from tests.unit.cli.verbs.moving.conftest import Ran, Run
 
@@ -96,6 +99,41 @@ def test_file_is_for_its_maker_alone(file: Path) -> None:
 def test_place_that_cannot_be_written_is_said(run: Run, world: NodeWorld, tmp_path: Path) -> None:
     ran = run(world, "cluster", "backup", str(tmp_path / "no" / "such"))
     assert (ran.exit_code, "cannot be written: No such file or directory" in ran.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("name", ["pipe", "link", "."])
+def test_place_that_is_no_file_is_left_as_it_is(run: Run, world: NodeWorld, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")  # as /dev/stdout is one
+    before = sorted(path.name for path in tmp_path.iterdir())
+    ran = run(world, "cluster", "backup", str(tmp_path / name), "--overwrite")
+    assert (ran.exit_code, ran.asked) == (1, ())
+    assert "is no file that a backup may take the place of" in ran.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_backup_is_not_written_to_standard_output(run: Run, world: NodeWorld) -> None:
+    ran = run(world, "cluster", "backup", "-")
+    assert (ran.exit_code, ran.asked) == (2, ())
+    assert not Path("-").exists()
+
+
+def test_two_who_write_the_same_file_at_once_leave_one_of_theirs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = file.read_bytes()
+    sync, others = OsFiles.sync, [b"x" * 3 * len(whole)]
+
+    def meanwhile(files: OsFiles, descriptor: int) -> None:
+        while others:
+            monkeypatch.setattr(os, "getpid", lambda: 1)
+            write(file, others.pop())
+            monkeypatch.undo()
+        sync(files, descriptor)
+
+    monkeypatch.setattr(OsFiles, "sync", meanwhile)
+    write(file, whole)
+    assert file.read_bytes() == whole
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_dry_run_into_an_empty_coordinator_shows_all_and_does_nothing(run: Run, file: Path) -> None:
@@ -318,3 +356,16 @@ def test_offset_that_none_can_be_is_told(run: Run, file: Path, offset: int) -> N
     ran = run(empty(), "cluster", "restore", str(file))
     assert (ran.exit_code, ran.asked) == (1, ())
     assert "$.groups[0].offsets[0].offset" in ran.stderr
+
+
+def test_pauses_that_cannot_be_made_again_do_not_hide_that_offsets_are_set(
+    run: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> Any:
+        raise typer.Exit(6)
+
+    monkeypatch.setattr(backups, "set_controls", refuse)
+    other = empty()
+    ran = restore(run, other, file, "--execute")
+    assert (ran.exit_code, other.committed()[T0]) == (6, 20)
+    assert "The offsets of group 'g' are set all the same: 2" in ran.stderr

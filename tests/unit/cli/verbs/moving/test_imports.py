@@ -163,3 +163,16 @@ def test_query_that_was_assigned_a_far_partition_is_asked_about_in_portions(run:
     made = Checkpoint(tmp_path).offsets(0, {"t": {"2500": 20}}).commit(0)
     assert run(world, *words(str(made.path), "--execute")).exit_code == 0
     assert len(world.state(0).groups["g"].offsets) == 2501
+
+
+def test_topic_that_only_the_unfinished_batch_has_starts_at_its_beginning(
+    run: Run, world: NodeWorld, tmp_path: Path
+) -> None:
+    made = Checkpoint(tmp_path).offsets(0, {"t": {"0": 20, "1": 30}}).commit(0)
+    made.offsets(1, {"t": {"0": 20, "1": 30}, "u": {"0": 40}})
+    ran = run(world, *words(str(made.path), "--execute"))
+    assert (ran.exit_code, world.committed()) == (0, {T0: 20, T1: 30, ("u", 0): 10})
+    assert "batch 1, not finished, is the first to read it: it starts at its beginning" in ran.stdout
+    other = NodeWorld({"t": 2, "u": 1}, shards=1)
+    run(other, *words(str(made.path), "--execute", "--no-new-partitions"))
+    assert other.committed() == {T0: 20, T1: 30}
