@@ -24,10 +24,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-__all__ = ["EXECUTOR_LIBRARIES", "main", "ship"]
+__all__ = ["DRIVER_LIBRARIES", "EXECUTOR_LIBRARIES", "main", "ship"]
 
 EXECUTOR_LIBRARIES: Final = ("kafka-python", "cramjam", "google-crc32c")
-DRIVER_LIBRARIES: Final = ("msgspec", "google-re2")
+DRIVER_LIBRARIES: Final = ("msgspec", "google-re2", "scramp", "asn1crypto")
 _NOT_SHIPPED: Final = frozenset({"__pycache__", "INSTALLER", "REQUESTED", "RECORD", "direct_url.json"})
 _NOTE: Final = "kcoord-shipped.txt"
 

@@ -40,7 +40,8 @@ _MOST_PARTITIONS: Final = 1_000
 _LIKELY_BYTES_PER_OFFSET: Final = 1_024.0
 _SPARE: Final = 1.25
 """Records may be somewhat larger than those of their topic that came before."""
-_SHORTEST_PATIENCE_S: Final = 0.05
+_SPARE_PATIENCE_S: Final = 1.0
+"""The time that an answer has to travel: a broker without news keeps a fetch until patience is over, then says so."""
 
 
 def read_ranges(
@@ -150,7 +151,10 @@ class _Reading:
         most_bytes = min(self._settings.fetch_max_bytes, self._settings.max_partition_fetch_bytes)
         parts = [wanted for wanted, _ in chosen]
         from_leader = bool(self._settings.rack) and any(progress.needs_leader for _, progress in chosen)
-        request = fetch_request(self._settings, parts, most_bytes=most_bytes, from_leader=from_leader)
+        max_wait_ms = min(self._settings.fetch_max_wait_ms, int(_patience_s([one for _, one in chosen], now) * 1000))
+        request = fetch_request(
+            self._settings, parts, most_bytes=most_bytes, from_leader=from_leader, max_wait_ms=max_wait_ms
+        )
         response = self._client.start(partial(self._client.send, self._last_broker, request))
         return _Asked(self._last_broker, parts, [progress for _, progress in chosen], most_bytes, response)
 
@@ -188,10 +192,9 @@ class _Reading:
 
     def _take(self, asked: _Asked) -> list[RawPart]:
         """Await the answer and note what it says about each range; returns what there is to decode."""
-        now = time.monotonic()
-        patience_s = max(_SHORTEST_PATIENCE_S, *(progress.patience_s(now) for progress in asked.ranges))
+        patience_s = _patience_s(asked.ranges, time.monotonic())
         try:
-            response = self._client.run(partial(_settle, asked.response), patience_s)
+            response = self._client.run(partial(_settle, asked.response), patience_s + _SPARE_PATIENCE_S)
         except kafka_errors.KafkaError as error:
             for progress in asked.ranges:
                 self._fail(progress, error)
@@ -223,11 +226,10 @@ class _Reading:
         epochs = {(part.topic, part.partition): part.leader_epoch for part in asked.wanted}
         keys = [(progress.wanted.topic, progress.wanted.partition) for progress in doubted]
         ask = partial(local_log_starts, self._client, asked.broker, {key: epochs[key] for key in keys})
-        now = time.monotonic()
-        patience_s = max(_SHORTEST_PATIENCE_S, *(progress.patience_s(now) for progress in doubted))
+        patience_s = _patience_s(doubted, time.monotonic())
         starts: dict[TopicPartition, int] | None = {}
         try:
-            starts = self._client.run(ask, patience_s)
+            starts = self._client.run(ask, patience_s + _SPARE_PATIENCE_S)
         except kafka_errors.KafkaError as error:
             _log.debug("broker %d does not say where local logs begin: %s", asked.broker, describe_failure(error))
         now = time.monotonic()
@@ -289,6 +291,11 @@ class _Reading:
             position = decoded.next_offset
             if decoded.rows.num_rows:
                 yield decoded.rows
+
+
+def _patience_s(ranges: Sequence[RangeProgress], now: float) -> float:
+    """Return for how long an answer about some ranges may still be awaited."""
+    return max(0.0, *(progress.patience_s(now) for progress in ranges))
 
 
 def _one_request(found: Sequence[tuple[PartWanted, RangeProgress]]) -> list[tuple[PartWanted, RangeProgress]]:

@@ -9,15 +9,28 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from coordinator.client.security import SECURITY_NAMES, SECURITY_SETTINGS
 from coordinator.protocol.text.durations import parse_duration_ms
 from spark_kcoord.options.kafka_settings import KAFKA_OPTIONS
 
-__all__ = ["add_source_arguments", "read_pairs", "seconds", "source_options"]
+__all__ = [
+    "add_option_arguments",
+    "add_source_arguments",
+    "coordinator_security",
+    "given_options",
+    "read_pairs",
+    "seconds",
+    "source_options",
+]
 
-_SECRETS: Final = frozenset(option.name.lower() for option in KAFKA_OPTIONS if option.kind.is_secret)
+_SECRETS: Final = frozenset(
+    [option.name.lower() for option in KAFKA_OPTIONS if option.kind.is_secret]
+    + [setting.name for setting in SECURITY_SETTINGS if setting.is_secret]
+)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool, names_start: bool = True) -> None:
@@ -45,25 +58,30 @@ def add_source_arguments(parser: argparse.ArgumentParser, *, needs_group: bool, 
             else "earliest, committed or JSON (default: earliest)",
         )
     source.add_argument("--include-headers", action="store_true", help="read the column headers too")
-    source.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="another option of the source, such as kafka.security.protocol=SASL_SSL; repeat for several",
+    add_option_arguments(
+        source,
+        meaning="another option of the source, such as kafka.security.protocol=SASL_SSL",
+        hidden="kafka.sasl.password=env:KAFKA_PASSWORD",
     )
-    source.add_argument(
+
+
+def add_option_arguments(parser: argparse._ActionsContainer, *, meaning: str, hidden: str) -> None:
+    """Add the arguments that give options by their names; `hidden` is an example of one whose value does not show."""
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="KEY=VALUE", help=f"{meaning}; repeat for several"
+    )
+    parser.add_argument(
         "--secret",
         action="append",
         default=[],
         metavar="KEY=env:NAME|file:PATH",
         help="an option whose value is read from an environment variable or a file, such as "
-        "kafka.sasl.password=env:KAFKA_PASSWORD; repeat for several",
+        f"{hidden}; repeat for several",
     )
 
 
-def source_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the options of ``format("kcoord")``; raises ValueError for an argument that cannot be used."""
+def given_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options that are given by their names; raises ValueError for a secret that shows, or is nowhere."""
     options = read_pairs(arguments.option, "--option")
     for name in options:
         if name.lower() in _SECRETS:
@@ -71,7 +89,16 @@ def source_options(arguments: argparse.Namespace) -> dict[str, str]:
                 f"--option {name}=… would show a secret to every user of this machine: use --secret {name}=env:NAME "
                 f"or --secret {name}=file:PATH"
             )
-    options |= {name: _secret(name, place) for name, place in read_pairs(arguments.secret, "--secret").items()}
+    return options | {name: _secret(name, place) for name, place in read_pairs(arguments.secret, "--secret").items()}
+
+
+def coordinator_security(options: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a source's options that say how coordinators are spoken to, by lower-case name."""
+    return {name.lower(): text for name, text in options.items() if name.lower() in SECURITY_NAMES}
+
+
+def source_options(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the options of ``format("kcoord")``; raises ValueError for an argument that cannot be used."""
     named = {
         "kcoord.bootstrap.servers": arguments.coordinator,
         "kcoord.group.id": arguments.group,
@@ -79,7 +106,7 @@ def source_options(arguments: argparse.Namespace) -> dict[str, str]:
         "startingOffsets": getattr(arguments, "starting_offsets", None),
         "includeHeaders": "true" if arguments.include_headers else None,
     }
-    return options | {name: value for name, value in named.items() if value is not None}
+    return given_options(arguments) | {name: value for name, value in named.items() if value is not None}
 
 
 def seconds(text: str) -> float:

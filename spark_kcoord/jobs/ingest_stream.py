@@ -27,7 +27,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import spark_kcoord
 from spark_kcoord.errors import KcoordError, UnreadBatchError
-from spark_kcoord.jobs.arguments import add_source_arguments, seconds, source_options
+from spark_kcoord.jobs.arguments import add_source_arguments, coordinator_security, seconds, source_options
 from spark_kcoord.jobs.matching_checkpoint import names_in, why_not_together
 from spark_kcoord.jobs.parquet_sink import add_output_arguments, as_text, sink_options
 from spark_kcoord.jobs.runs import run_in_spark, start_log
@@ -181,7 +181,7 @@ def ingest(spark: SparkSession, arguments: argparse.Namespace, name: str, asked:
     if why is not None:
         log.error("nothing was read: %s", why)
         return 2
-    attachment = spark_kcoord.attach(spark)
+    attachment = spark_kcoord.attach(spark, security=coordinator_security(read_options(arguments)))
     query = start_query(spark, arguments, name)
     log.info("query %s runs, checkpoint %s", query.id, arguments.checkpoint)
     follow(query, asked, arguments.stop_timeout)

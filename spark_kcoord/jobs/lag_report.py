@@ -18,9 +18,11 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.jobs.arguments import add_option_arguments, given_options
 from spark_kcoord.jobs.group_lag import PartitionLag, group_lag
 from spark_kcoord.jobs.runs import run_in_spark, start_log
 from spark_kcoord.options.kinds import SERVERS
+from spark_kcoord.options.source_options import coordinators_at
 
 TOO_HIGH = 7
 COLUMNS = (
@@ -37,6 +39,11 @@ def argument_parser() -> argparse.ArgumentParser:
     parser.add_argument("--coordinator", metavar="HOST:PORT[,…]", required=True, help="coordinator nodes to ask first")
     parser.add_argument("--group", required=True, help="consumer group to report")
     parser.add_argument("--topic", action="append", default=[], help="only this topic; repeat for several")
+    add_option_arguments(
+        parser,
+        meaning="how coordinators are spoken to, such as kcoord.security.protocol=SASL_SSL",
+        hidden="kcoord.auth.token=env:TOKEN",
+    )
     parser.add_argument("--output", metavar="PATH", help="directory to append rows to, as JSON")
     parser.add_argument(
         "--fail-above", type=int, metavar="N", help=f"end with code {TOO_HIGH} when the sum of the lags is above N"
@@ -82,11 +89,12 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argument_parser()
     arguments = parser.parse_args(given)
     try:
-        SERVERS.read("--coordinator", arguments.coordinator)
+        security = given_options(arguments)
+        coordinators_at(SERVERS.read("--coordinator", arguments.coordinator), security)
     except ValueError as error:
         parser.error(str(error))
     try:
-        partitions = group_lag(arguments.coordinator, arguments.group)
+        partitions = group_lag(arguments.coordinator, arguments.group, security=security)
     except KcoordError as error:
         log.error("the lag is not known: %s", error)  # noqa: TRY400
         return 1

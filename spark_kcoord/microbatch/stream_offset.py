@@ -94,14 +94,16 @@ class StreamOffset:
         return document
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
+    def from_json(cls, document: Any) -> StreamOffset:
         """Read what `to_json` made.
 
-        Raises KcoordError for an offset of another source, of a newer version or that is damaged, saying which.
+        Raises KcoordError for an offset of another source, of a newer version or that is damaged, saying which. Such
+        an offset need not be an object: that of Spark's source of rates is a number.
         """
-        version = document.get("v")
-        if version is None and "topics" not in document:
+        is_ours = isinstance(document, Mapping) and not document.keys().isdisjoint(("v", "topics"))
+        if not is_ours:
             raise _unreadable("it is not a kcoord stream offset; it may be another source's, such as format('kafka')")
+        version = document.get("v")
         if version != STREAM_OFFSET_VERSION:
             raise _unreadable(f"it has version {version!r} and this kcoord reads version {STREAM_OFFSET_VERSION}")
         try:

@@ -8,6 +8,7 @@ a whole topic and ``committed`` are kcoord's own. Which words are allowed where 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
@@ -36,6 +37,8 @@ LATEST: Final = "latest"
 COMMITTED: Final = "committed"
 
 _WORD_POSITIONS: Final = {EARLIEST: EARLIEST_POSITION, LATEST: LATEST_POSITION}
+_PARTITION: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+"""A number without leading zeros, so that no partition has two names."""
 _TIME_FORM: Final = 'JSON such as {"topic": {"0": 1790000000000}} or {"topic": 1790000000000} (ms since 1970)'
 
 
@@ -174,7 +177,7 @@ def _parse_named(
 
 
 def _partition(option: str, topic: str, key: str) -> int:
-    if key.isascii() and key.isdigit() and int(key) <= 2**31 - 1:
+    if _PARTITION.fullmatch(key) and int(key) <= 2**31 - 1:
         return int(key)
     raise OptionError(f"Option '{option}' names partition {key!r} of topic '{topic}'. A partition is a number from 0.")
 

@@ -6,6 +6,8 @@ Every process of a query makes this object, so nothing is opened here; wrong opt
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import (
     ArrayType,
@@ -159,6 +161,15 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
             return KcoordStreamReader(parse_options(self.options, "stream"))
         except OptionError as error:
             return RefusedStreamReader(error)
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002, FBT001 (Spark's)
+        """Refuse to write; raises KcoordError, also as `streamWriter`."""
+        raise KcoordError(
+            "format('kcoord') reads Kafka and does not write to it: write with format('kafka'), which comes with the "
+            "package spark-sql-kafka and takes 'kafka.bootstrap.servers' and 'topic'. A group has no part in writing."
+        )
+
+    streamWriter = writer  # noqa: N815  # Spark's name
 
     def _refuse_other_schema(self, schema: StructType) -> None:
         if schema != self.schema():

@@ -4,6 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import kafka.errors as kafka_errors
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest, ListOffsetsResponse
 
 from spark_kcoord.fetch.connection import TopicMetadata
@@ -64,7 +65,8 @@ def values(*offsets: int) -> bytes:
 class ScriptedKafka:
     """Answers fetches from a script, in order, and everything else like a broker 1 that leads the partition.
 
-    ``local_starts`` is the script of answers to the question where the leader's own part of the log begins.
+    ``local_starts`` is the script of answers to the question where the leader's own part of the log begins. One that
+    ``holds_empty_answers`` keeps a fetch without records for as long as it is told to wait, as a broker does.
     """
 
     def __init__(self, *answers: Answer, leaders: dict[int, tuple[int, int]] | None = None) -> None:
@@ -77,14 +79,20 @@ class ScriptedKafka:
         self.slept_s: list[float] = []
         self.leaders = {0: (1, 7)} if leaders is None else leaders
         self.refreshed = 0
+        self.holds_empty_answers = False
         self.is_closed = False
+        self._held_s = 0.0
 
     def run(self, work: Callable[[], Awaitable[Any]], timeout_s: float) -> Any:
         assert timeout_s > 0
+        self._held_s = 0.0
         steps = work().__await__()
         try:
             next(steps)
         except StopIteration as done:
+            time.sleep(min(self._held_s, timeout_s))
+            if self._held_s > timeout_s:
+                raise kafka_errors.KafkaTimeoutError(f"Timed out after {timeout_s:g} s") from None
             return done.value
         raise AssertionError("scripted work waits for nothing")
 
@@ -118,6 +126,8 @@ class ScriptedKafka:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
+        if self.holds_empty_answers and not answer.responses[0].partitions[0].records:
+            self._held_s += request.max_wait_ms / 1000
         return answer
 
     def _local_start(self, node_id: int, epoch: int) -> int:

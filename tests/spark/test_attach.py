@@ -57,7 +57,7 @@ def test_after_a_run_that_ends_by_itself_the_groups_lag_is_0_and_no_claim_is_ope
     name = topic(2)
     view = GroupView(coordinator.address, name)
     stream = NumberedStream(tmp_path, coordinator.address, name, name)
-    for produced in (100, 130):
+    for produced in (100, 130, 130):
         produce_numbers(kafka.bootstrap_servers, name, 2, view.committed(), produced - view.committed())
         query = stream.writer(spark).trigger(**trigger).start()
         assert query.awaitTermination(150)

@@ -117,7 +117,10 @@ class Attachment(StreamingQueryListener):  # type: ignore[misc]  # pyspark is un
         progress = query.lastProgress
         if progress is None or str(progress["runId"]) in self._left_alone:
             return
-        if not _offsets_of(progress, self._coordinators):
+        offsets = _offsets_of(progress, self._coordinators)
+        if not any(_is_news(progress["sources"][place], offset) for place, (offset, _) in offsets.items()):
+            # Spark reports a trigger that found nothing new under the number of the next micro-batch, of which no
+            # listener is told. The source was asked from where on there is more, and has committed up to there.
             return
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         self._finished.wait(str(progress["runId"]), int(progress["batchId"]), timeout_s)
@@ -189,6 +192,11 @@ def _offsets_of(
         if offset is not None and named:
             found[place] = (offset, named)
     return found
+
+
+def _is_news(source: Mapping[str, Any], end: StreamOffset) -> bool:
+    """Say whether a source of a progress report has gone on, to `end`."""
+    return StreamOffset.from_progress(source["startOffset"]) != end
 
 
 def _is_asynchronous(spark: SparkSession, query_id: str) -> bool:

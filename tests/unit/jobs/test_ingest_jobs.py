@@ -85,11 +85,73 @@ def test_a_secret_comes_from_the_environment_or_a_file(tmp_path: Path, monkeypat
     assert options["kafka.sasl.jaas.config"] == "from file"
 
 
-@pytest.mark.parametrize("name", ["kafka.sasl.password", "Kafka.SASL.Password", "kafka.sasl.jaas.config"])
-def test_a_secret_on_the_command_line_is_refused_without_being_shown(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka.sasl.password",
+        "Kafka.SASL.Password",
+        "kafka.sasl.jaas.config",
+        "kcoord.sasl.password",
+        "kcoord.auth.token",
+        "kcoord.ssl.key.password",
+    ],
+)
+def test_a_secret_on_the_command_line_is_refused_without_being_shown(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(ValueError, match=f"--secret {name}=env:NAME") as refused:
         stream_options("--option", f"{name}=hunter2")
     assert "hunter2" not in str(refused.value)
+    with pytest.raises(SystemExit):
+        LAG.main([*SOURCE[:4], "--option", f"{name}=hunter2"])
+    said = capsys.readouterr().err
+    assert f"--secret {name}=env:NAME" in said
+    assert "hunter2" not in said
+
+
+def test_a_secret_that_is_named_by_its_file_is_no_secret() -> None:
+    assert stream_options("--option", "kcoord.auth.token.file=/run/token")["kcoord.auth.token.file"] == "/run/token"
+
+
+SECURE = ["--option", "KCOORD.security.protocol=SASL_SSL", "--option", f"kcoord.auth.token.file={__file__}"]
+
+
+class _AskedError(Exception):
+    """A job has got as far as to ask a coordinator."""
+
+
+def test_the_listener_of_a_stream_speaks_to_coordinators_as_its_query_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def attach(_spark: object, **said: object) -> None:
+        asked.append(said)
+        raise _AskedError
+
+    monkeypatch.setattr("spark_kcoord.attach", attach)
+    monkeypatch.setattr(STREAM, "names_in", lambda *_: [])
+    arguments = STREAM.argument_parser().parse_args([*SOURCE, *SINK, *SECURE, "--option", "kafka.client.id=x"])
+    with pytest.raises(_AskedError):
+        STREAM.ingest(None, arguments, "name", [])
+    assert asked == [{"security": {"kcoord.security.protocol": "SASL_SSL", "kcoord.auth.token.file": __file__}}]
+
+
+def test_a_lag_report_speaks_to_coordinators_as_it_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[Any] = []
+
+    def group_lag(*_said: object, security: object) -> None:
+        asked.append(security)
+        raise _AskedError
+
+    monkeypatch.setattr(LAG, "group_lag", group_lag)
+    with pytest.raises(_AskedError):
+        LAG.main([*SOURCE[:4], *SECURE])
+    assert asked == [{"KCOORD.security.protocol": "SASL_SSL", "kcoord.auth.token.file": __file__}]
+    with pytest.raises(SystemExit) as ended:
+        LAG.main([*SOURCE[:4], "--option", "subscribe=t"])
+    assert ended.value.code == 2
+    assert "'subscribe' is unknown; known: kcoord.security.protocol" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["hunter2", "env:", "file:", "env:KCOORD_NOT_SET", "file:/nowhere/at/all"])

@@ -97,6 +97,17 @@ def test_end_that_the_log_does_not_reach_is_data_loss() -> None:
     assert read(ScriptedKafka(fetched(values(0, 1)), fetched(watermark=2)), fail_on_data_loss=False) == [0, 1]
 
 
+def test_end_that_the_log_does_not_reach_is_told_from_a_broker_that_does_not_answer() -> None:
+    def kafka() -> ScriptedKafka:
+        broker = ScriptedKafka(fetched(values(0, 1)), fetched(watermark=2))
+        broker.holds_empty_answers = True
+        return broker
+
+    with pytest.raises(DataLossError, match="its log can be read up to offset 2 only, but records up to 4 are wanted"):
+        read(kafka())
+    assert read(kafka(), fail_on_data_loss=False) == [0, 1]
+
+
 def out_of_range(log: tuple[int, int], *answers: Answer) -> ScriptedKafka:
     kafka = ScriptedKafka(fetched(error=kafka_errors.OffsetOutOfRangeError.errno), *answers)
     kafka.log = log

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -78,6 +79,12 @@ def test_an_offset_that_cannot_be_used_says_why(document: dict[str, object], say
     with pytest.raises(KcoordError, match="checkpoint") as caught:
         StreamOffset.from_json(document)
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("document", [17, None, "x", [1], True])
+def test_an_offset_of_a_source_that_counts_in_numbers_is_said_to_be_another_sources(document: Any) -> None:
+    with pytest.raises(KcoordError, match="not a kcoord stream offset"):
+        StreamOffset.from_json(document)
 
 
 def test_a_checkpoint_of_another_group_or_cluster_is_refused_naming_both() -> None:

@@ -432,6 +432,8 @@ def test_starting_offsets_in_json(text: str, spec: dict[tuple[str, int], int]) -
         ('{"flights": 5}', "gives topic 'flights' no partitions"),
         ('{"flights": {"x": 5}}', "names partition 'x'"),
         ('{"flights": {"-1": 5}}', "names partition '-1'"),
+        ('{"flights": {"0": 5, "00": 6}}', "names partition '00'"),
+        ('{"flights": {"' + "9" * 5_000 + '": 5}}', "names partition '999"),
         ('{"flights": {"0": -3}}', "the offset -3"),
         ('{"flights": {"0": true}}', "the offset True"),
         ('{"flights": {"0": "latest"}}', "the offset 'latest'"),
