@@ -33,7 +33,7 @@ def summaries(desk: Desk, after: str, most: int, is_shown: Callable[[str], bool]
     return [
         GroupSummary(
             group_id,
-            str(group_status(groups[group_id], desk.soft_of(group_id))),
+            str(group_status(groups[group_id], desk.soft.get(group_id))),
             groups[group_id].group_epoch,
             len(groups[group_id].members),
             bytes_of(groups[group_id]),
@@ -62,7 +62,7 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
     desk.meter.note(len(member_ids) + len(partitions))
     return DescribeGroupResponse(
         group_id=group.group_id,
-        state=str(group_status(group, desk.soft_of(group.group_id))),
+        state=str(group_status(group, desk.soft.get(group.group_id))),
         group_epoch=group.group_epoch,
         assignor=group.assignor,
         reset_policy=group.reset_policy,
@@ -106,6 +106,7 @@ def _describe_partitions(
     seen = group.topics
     read = {topic for topic in group.by_facts.subscribers if topic in seen and seen[topic].partitions}
     topics = {*group.offsets.topics(), *group.grants.topics(), *read}
+    desk.meter.pass_over(len(topics))
     begin, last = after
     for topic in ([begin] if begin in topics else []) + next_names(topics, begin, most):
         offsets, grants = group.offsets.rows(topic), group.grants.rows(topic)
