@@ -36,7 +36,7 @@ def summaries(desk: Desk, after: str, most: int, is_shown: Callable[[str], bool]
             str(group_status(groups[group_id], desk.soft.get(group_id))),
             groups[group_id].group_epoch,
             len(groups[group_id].members),
-            bytes_of(groups[group_id]),
+            groups[group_id].counted_bytes,
         )
         for group_id in next_names(names, after, most)
     ]

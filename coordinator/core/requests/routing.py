@@ -72,6 +72,8 @@ AskedByPeople: TypeAlias = (
     | OperatorRequest
 )
 """Requests of tools and operators, which can wait."""
+_GROUP_IS_THINGS: Final = 2
+"""To list a group takes as long as to tell so many partitions."""
 _MOST_OF_A_TURN: Final = 20
 """So many requests are answered in one turn at most, also where they are told nothing: each is looked for."""
 
@@ -222,7 +224,7 @@ class Router:
             self._rack.require_all()
         self._rack.working = None  # it is of no shard, and a bug in it is no shard's
         is_shown = self._shown_to(self._connections[event.connection_id])
-        shards, most = self._rack.shards, self._limits.page_items
+        shards, most = self._rack.shards, max(1, self._limits.page_items // _GROUP_IS_THINGS)
         begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
         lines: list[GroupSummary] = []
         up_to = None
@@ -235,7 +237,7 @@ class Router:
             if len(found) > left:
                 up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
                 break
-        self._meter.note(len(lines))
+        self._meter.note(_GROUP_IS_THINGS * len(lines))
         named = served if request.of_served else ()
         response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to, named)
         waits = tuple(

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.config import ServerSettings
 from coordinator.core.security.admission import SPARED_MS
+from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import LocalProtocolError
 from coordinator.protocol.messages import (
     ListGroups,
@@ -189,6 +190,26 @@ def test_a_peer_that_does_not_read_is_not_heard_until_it_does() -> None:
         peer.writer.transport.resume_reading()
         answers = [await peer.next_event() for _ in range(3)]
         assert getattr(answers[2], "correlation_id", None) == last
+
+    play(act)
+
+
+def test_what_a_peer_has_asked_at_once_is_answered_as_it_reads() -> None:
+    """All answers were made for it all the same, and it was disconnected for letting them wait."""
+
+    async def act(on: Scene) -> None:
+        answering(on)
+        peer = await greeted(on)
+        peer.writer.transport.pause_reading()
+        peer.writer.write(b"".join(peer.session.send_request(ListGroups())[1] for _ in range(16)))
+        await until(lambda: len(on.server._unread) == 1 and len(on.server.turns) == 0)
+        other = await greeted(on)
+        assert await other.ask(Ping(2)) == PingResponse()
+        assert on.server.unread_bytes < 5 * len(encode_message(BIG))
+        assert sum((kind, number) == ("request", 1) for kind, number, _ in on.listener.told) < 6
+        peer.writer.transport.resume_reading()
+        assert len([await peer.next_event() for _ in range(16)]) == 16
+        assert on.listener.closed_whys() == []
 
     play(act)
 
