@@ -20,6 +20,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import GroupSummary, Subscription
 from coordinator.protocol.session import REQUEST_BYTES, HelloReceived
+from coordinator.runtime.server.connection import Connection
 from tests.helpers.loopback import Peer, until
 from tests.unit.runtime.server.test_server import Scene, play
 
@@ -305,5 +306,29 @@ def test_what_a_connection_owed_is_forgotten_with_it() -> None:
         peers[1].writer.write(b"\xff\xff\xff\xff")
         await until(lambda: on.server.connections == 0)
         assert on.server.in_flight.bytes == 0
+
+    play(act)
+
+
+def test_those_who_trickle_are_not_all_looked_at_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty thousand of them took ten milliseconds of each tick."""
+    looked_at: list[Connection] = []
+
+    async def act(on: Scene) -> None:
+        peers = [await greeted(on) for _ in range(5)]
+        for peer in peers:
+            peer.writer.write(b"\0\0")
+        await until(lambda: len(on.server.frame_due) == 5)
+        begun_bytes = Connection.begun_bytes
+
+        def note_and_return(connection: Connection) -> int:
+            looked_at.append(connection)
+            return begun_bytes(connection)
+
+        monkeypatch.setattr(Connection, "begun_bytes", note_and_return)
+        for _ in range(10):
+            on.pass_ms(100)
+        assert looked_at == []
+        assert on.server.begun_bytes == 10
 
     play(act)
