@@ -60,6 +60,7 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
             up_to = DescribedUpTo(member_ids[-1] if member_ids else "")
             up_to = DescribedUpTo("", last.topic, last.partition) if last is not None else up_to
     desk.meter.note(len(member_ids) + len(partitions))
+    desk.meter.pass_over(len(group.members))
     return DescribeGroupResponse(
         group_id=group.group_id,
         state=str(group_status(group, desk.soft.get(group.group_id))),

@@ -74,7 +74,7 @@ AskedByPeople: TypeAlias = (
 """Requests of tools and operators, which can wait."""
 _GROUP_IS_THINGS: Final = 2
 """To list a group takes as long as to tell so many partitions."""
-_MOST_OF_A_TURN: Final = 20
+_MOST_OF_A_TURN: Final = 500
 """So many requests are answered in one turn at most, also where they are told nothing: each is looked for."""
 
 
