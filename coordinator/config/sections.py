@@ -138,7 +138,7 @@ class GroupSettings(Section):
     page_items: int = _limit(
         "page_items",
         1,
-        "Members, partitions or groups in one answer; more come on further pages, which tools ask for by themselves.",
+        "Members or partitions in one answer, or half as many groups; tools ask for further pages by themselves.",
         "items",
         100_000,
     )

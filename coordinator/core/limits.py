@@ -38,7 +38,7 @@ class Limits:
     lookup_retry_ms: int = 1_000
     """The pause before offsets that Kafka could not resolve are asked for again."""
     page_items: int = 2_000
-    """Members, partitions or groups in one answer; the rest is told on further pages."""
+    """Members or partitions in one answer, or half as many groups; the rest is told on further pages."""
     slice_members: int = 100
     """Members that are taken in or removed in one step, where an event is about more."""
     claim_timeout_min_ms: int = 1_000

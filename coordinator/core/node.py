@@ -182,7 +182,7 @@ class Node:
         if self._is_halted:
             return []
         self._clock.now_ms = max(self._clock.now_ms, now_ms)
-        self._meter.things = 0
+        self._meter.begin()
         self._rack.working = None
         looks_at_all_timers = False
         try:  # no call of its own: there is a step for every request
@@ -380,6 +380,7 @@ class Node:
         connection = self._connections.pop(event.connection_id, None)
         if connection is None:
             return
+        self._waiting.forget(event.connection_id)
         if connection.group_id is not None:
             index = self.shard_of(connection.group_id)
             self._rack.contained(index, event, self._shards[index].connection_lost, connection, event.why)

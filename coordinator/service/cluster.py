@@ -45,6 +45,7 @@ from coordinator.runtime.peers.port import Peers
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.process.spare_memory import SpareMemory, allocator_here
 from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members, tls_of_peers
@@ -173,6 +174,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         ports = _Ports(server, disk, kafka, peers, zookeeper)
         told = signals.told(loop, lambda: _state_of(node, ports))
         Rounds(loop).begin()
+        SpareMemory(loop, allocator_here()).begin()
 
         def leading() -> Node | None:
             return None if node.replication is None else node.replication.coordinator

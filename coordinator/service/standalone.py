@@ -35,6 +35,7 @@ from coordinator.runtime.loading import LoadEnded, Progress
 from coordinator.runtime.process.collector import Rounds
 from coordinator.runtime.process.logs import Journal
 from coordinator.runtime.process.signals import Signals
+from coordinator.runtime.process.spare_memory import SpareMemory, allocator_here
 from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
@@ -238,6 +239,7 @@ def _load(node: Node, disk: Disk, shards: int, log: FilteringBoundLogger, signal
     finally:
         gc.enable()
     Rounds(asyncio.get_running_loop()).begin()
+    SpareMemory(asyncio.get_running_loop(), allocator_here()).begin()
     groups = sum(len(node.hard_state(shard).groups) for shard in range(shards))
     log.info(
         "loaded",

@@ -33,10 +33,10 @@ def summaries(desk: Desk, after: str, most: int, is_shown: Callable[[str], bool]
     return [
         GroupSummary(
             group_id,
-            str(group_status(groups[group_id], desk.soft_of(group_id))),
+            str(group_status(groups[group_id], desk.soft.get(group_id))),
             groups[group_id].group_epoch,
             len(groups[group_id].members),
-            bytes_of(groups[group_id]),
+            groups[group_id].counted_bytes,
         )
         for group_id in next_names(names, after, most)
     ]
@@ -60,9 +60,10 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
             up_to = DescribedUpTo(member_ids[-1] if member_ids else "")
             up_to = DescribedUpTo("", last.topic, last.partition) if last is not None else up_to
     desk.meter.note(len(member_ids) + len(partitions))
+    desk.meter.pass_over(len(group.members))
     return DescribeGroupResponse(
         group_id=group.group_id,
-        state=str(group_status(group, desk.soft_of(group.group_id))),
+        state=str(group_status(group, desk.soft.get(group.group_id))),
         group_epoch=group.group_epoch,
         assignor=group.assignor,
         reset_policy=group.reset_policy,
@@ -106,6 +107,7 @@ def _describe_partitions(
     seen = group.topics
     read = {topic for topic in group.by_facts.subscribers if topic in seen and seen[topic].partitions}
     topics = {*group.offsets.topics(), *group.grants.topics(), *read}
+    desk.meter.pass_over(len(topics))
     begin, last = after
     for topic in ([begin] if begin in topics else []) + next_names(topics, begin, most):
         offsets, grants = group.offsets.rows(topic), group.grants.rows(topic)

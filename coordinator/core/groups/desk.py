@@ -71,6 +71,7 @@ class Desk:
     clock: Clock
     connections: dict[int, Connection]
     soft: dict[str, GroupSoft] = field(default_factory=dict)
+    """Of the groups with which something goes on, or did: most groups are many and idle, and looking makes none."""
     registrations: dict[int, Registration] = field(default_factory=dict)
     """Registrations that wait for Kafka, by connection."""
     awaited_topics: dict[str, int] = field(default_factory=dict)

@@ -133,8 +133,8 @@ class Shard:
         self._lived.start()
         looked_at = 0
         for group_id, group in desk.journal.state.groups.items():
-            soft = desk.soft_of(group_id)
             for number, (member_id, member) in enumerate(group.members.items(), 1):
+                soft = desk.soft_of(group_id)
                 if number % _MEMBERS_BEGUN_AT_ONCE == 0:
                     yield _MEMBERS_BEGUN_AT_ONCE * BEGUN_MEMBER_WEIGHT
                 timeout_ms = member.facts.session_timeout_ms
@@ -156,8 +156,8 @@ class Shard:
             self._recovery.start(group)
             if group.is_target_stale:
                 self._reconciler.window.note_change(group_id, "the coordinator restarted amid a change")
-            elif soft.unsettled:
-                soft.changing_since_ms = desk.now_ms
+            elif group.members and desk.soft[group_id].unsettled:
+                desk.soft[group_id].changing_since_ms = desk.now_ms
             if group.members or group.controls.resets:
                 self._reconciler.begin_again(group_id)
         self._topic_ids.started()

@@ -85,12 +85,12 @@ GROUP_TRANSITIONS: Final[Mapping[GroupStatus, Mapping[GroupStatus, str]]] = {
 """The states to which each state can lead, and by what. A first member is assigned at once, without a window."""
 
 
-def group_status(group: GroupState, soft: GroupSoft) -> GroupStatus:
-    """Return the state of a group."""
+def group_status(group: GroupState, soft: GroupSoft | None) -> GroupStatus:
+    """Return the state of a group, which may have no soft state."""
     if not group.members:
         return GroupStatus.EMPTY
     if group.recovery_ms is not None:
         return GroupStatus.RECOVERING
     if group.is_target_stale:
         return GroupStatus.ASSIGNING
-    return GroupStatus.RECONCILING if soft.unsettled else GroupStatus.STABLE
+    return GroupStatus.RECONCILING if soft is not None and soft.unsettled else GroupStatus.STABLE

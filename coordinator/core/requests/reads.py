@@ -19,6 +19,8 @@ from coordinator.protocol.parts import GroupEvent
 
 _PAGE_BYTES: Final = 1024 * 1024
 """Bytes of texts and partitions on one page of a timeline."""
+_METADATA_FOR_A_NAME: Final = 12
+"""Characters of metadata that are told in the time in which a name is passed over."""
 _PARTITION_BYTES: Final = 32
 """A named partition counts for so many besides its topic's name: to make one of an entry takes as long."""
 _PAGE_ENTRIES: Final = 1_000
@@ -42,7 +44,10 @@ def answer_read(
     match request:
         case FetchOffsets():
             rows, up_to = committed_offsets.fetch(group, request.partitions, request.after, page_items)
-            desk.meter.note(len(rows))
+            named = len(group.offsets.topics()) if request.partitions is None else len(request.partitions)
+            looked_for = 0 if request.partitions is None else min(named, page_items)
+            desk.meter.note(max(len(rows), looked_for))
+            desk.meter.pass_over(named + sum([len(row.metadata) for row in rows]) // _METADATA_FOR_A_NAME)
             return FetchOffsetsResponse(offsets=rows, up_to=up_to)
         case DescribeGroup():
             return describe(desk, group, request.after, page_items)

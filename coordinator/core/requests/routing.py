@@ -4,9 +4,8 @@ What members say is answered in the step in which it comes. What people ask for 
 answered in one step as the step is for, and the rest waits, in order, for steps of its own.
 """
 
-from collections import deque
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from coordinator.core.effects import CloseConnection, Effect, Respond
 from coordinator.core.events import RequestArrived
@@ -23,6 +22,7 @@ from coordinator.core.requests.cluster_of_one import ChangeOfCluster, cluster_of
 from coordinator.core.requests.finding import Finder
 from coordinator.core.requests.listing import Listings, take_listed
 from coordinator.core.requests.reads import answer_read
+from coordinator.core.requests.waiting import WaitingRequests
 from coordinator.core.shards.gates import Gates, Wait
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.protocol.errors import ErrorCode
@@ -72,6 +72,10 @@ AskedByPeople: TypeAlias = (
     | OperatorRequest
 )
 """Requests of tools and operators, which can wait."""
+_GROUP_IS_THINGS: Final = 2
+"""To list a group takes as long as to tell so many partitions."""
+_MOST_OF_A_TURN: Final = 500
+"""So many requests are answered in one turn at most, also where they are told nothing: each is looked for."""
 
 
 class Router:
@@ -95,8 +99,8 @@ class Router:
         self._connections = connections
         self._gates = gates
         self._rack = rack
-        self.waiting: deque[tuple[RequestArrived, AskedByPeople]] = deque()
-        """Requests that wait for a turn, in the order in which they came."""
+        self.waiting: WaitingRequests[tuple[RequestArrived, AskedByPeople]] = WaitingRequests()
+        """Requests that wait for a turn."""
         self._turn_left = limits.page_items
         self._listings = Listings(connections, limits.listed_total_bytes)
         self.finder = Finder(address, catalog, rack)
@@ -146,7 +150,7 @@ class Router:
                     self._respond_now(event, found)
             case _:  # a request that is none of AskedByPeople has its own case above
                 if self.waiting or self._turn_left <= 0:
-                    self.waiting.append((event, request))
+                    self.waiting.add(event.connection_id, (event, request))
                 else:
                     self._answer(event, request)
 
@@ -182,7 +186,7 @@ class Router:
         """Answer requests that wait, as many as one step is for."""
         self._turn_left = self._limits.page_items
         while self.waiting and self._turn_left > 0:
-            event, request = self.waiting.popleft()
+            event, request = self.waiting.take()
             connection = self._connections.get(event.connection_id)
             if connection is not None and not connection.is_closing:
                 self._answer_contained(event, request)
@@ -198,7 +202,7 @@ class Router:
 
     def _answer(self, event: RequestArrived, request: AskedByPeople) -> None:
         """Answer a request of a tool or an operator, and note what that took of the turn."""
-        before = self._meter.things
+        before = self._meter.work
         match request:
             case ListGroups():
                 self._list_groups(event, request)
@@ -212,26 +216,28 @@ class Router:
                 connection = self._connections[event.connection_id]
                 connection.may_wait_for |= {self._rack.shard_of(request.group_id)}
                 self._rack.at_work(request.group_id).handle_operator(connection, event.correlation_id, request)
-        self._turn_left -= 1 + self._meter.things - before
+        least = max(1, self._limits.page_items // _MOST_OF_A_TURN)
+        self._turn_left -= max(least, 1 + self._meter.work - before)
 
     def _list_groups(self, event: RequestArrived, request: ListGroups) -> None:
         if not request.of_served:
             self._rack.require_all()
         self._rack.working = None  # it is of no shard, and a bug in it is no shard's
         is_shown = self._shown_to(self._connections[event.connection_id])
-        shards, most = self._rack.shards, self._limits.page_items
+        shards, most = self._rack.shards, max(1, self._limits.page_items // _GROUP_IS_THINGS)
         begin, after = (request.after.shard, request.after.group_id) if request.after is not None else (0, "")
         lines: list[GroupSummary] = []
         up_to = None
         served = tuple(index for index in range(len(shards)) if self._rack.is_served(index))
         for index in (index for index in served if index >= begin):
             left = most - len(lines)
+            self._meter.pass_over(len(shards[index].desk.journal.state.groups))
             found = summaries(shards[index].desk, after if index == begin else "", left + 1, is_shown)
             lines += found[:left]
             if len(found) > left:
                 up_to = ListedUpTo(index, found[left - 1].group_id if left else "")
                 break
-        self._meter.note(len(lines))
+        self._meter.note(_GROUP_IS_THINGS * len(lines))
         named = served if request.of_served else ()
         response = ListGroupsResponse(tuple(sorted(lines, key=lambda line: line.group_id)), up_to, named)
         waits = tuple(

@@ -71,7 +71,7 @@ def survey(desk_of: Callable[[], Desk]) -> Iterator[Seen]:
         group = desk.journal.state.groups.get(group_id)
         if group is None:
             continue
-        status = group_status(group, desk.soft_of(group_id))
+        status = group_status(group, desk.soft.get(group_id))
         yield GroupSeen(group_id, str(status), group.group_epoch, len(group.members), bytes_of(group))
         for topic in list(group.offsets.topics()):
             numbers = sorted(group.offsets.rows(topic))

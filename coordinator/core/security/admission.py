@@ -68,6 +68,9 @@ class Admission(Generic[T]):
         self._by_address: Counter[str] = Counter()
         self._half_open: dict[str, dict[T, int]] = {}
         """Those of each address, with the time at which they came, the oldest first."""
+        self._with_as_many: dict[int, dict[str, None]] = {}
+        """The addresses by how many those are; looked at instead of all of them, since addresses may be invented."""
+        self._most_half_open = 0
         self._of_members: dict[str, int] = {}
         self._failures = TokenBuckets(limits.failures)
         more = Rate(FAILURES_WITH_MEMBERS * limits.failures.burst, FAILURES_WITH_MEMBERS * limits.failures.per_s)
@@ -112,7 +115,9 @@ class Admission(Generic[T]):
                 return Refusal("server.half_open_max", why)
         self.count += 1
         self._by_address[address] += 1
-        self._half_open.setdefault(address, {})[newcomer] = now_ms
+        of_address = self._half_open.setdefault(address, {})
+        of_address[newcomer] = now_ms
+        self._move(address, len(of_address) - 1, len(of_address))
         self.half_open_count += 1
         return Admitted(gives_way)
 
@@ -146,13 +151,26 @@ class Admission(Generic[T]):
         if of_address is None or connection not in of_address:
             return
         del of_address[connection]
+        self._move(address, len(of_address) + 1, len(of_address))
         self.half_open_count -= 1
         if not of_address:
             del self._half_open[address]
 
+    def _move(self, address: str, before: int, now: int) -> None:
+        """Take note that an address has one half-open connection more or less."""
+        if before:
+            as_many = self._with_as_many[before]
+            del as_many[address]
+            if not as_many:
+                del self._with_as_many[before]
+        if now:
+            self._with_as_many.setdefault(now, {})[address] = None
+        if now > self._most_half_open or (before == self._most_half_open and before not in self._with_as_many):
+            self._most_half_open = now
+
     def _gives_way_to(self, address: str, now_ms: int) -> T | None:
         """Return the half-open connection that goes for a newcomer from an address, None when none has to."""
-        most = max(self._half_open, key=lambda other: len(self._half_open[other]))
+        most = next(iter(self._with_as_many[self._most_half_open]))
         oldest, since_ms = next(iter(self._half_open[most].items()))
         has_far_fewer = 2 * len(self._half_open.get(address, ())) < len(self._half_open[most])
         if not has_far_fewer and now_ms - since_ms < SPARED_MS:

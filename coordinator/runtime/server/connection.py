@@ -132,7 +132,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Hand what the peer said to the server's listener, then write what came of it; or keep it for later."""
         server = self._server
-        if self._events is not None or self._is_waiting:
+        if self._events is not None or self._is_waiting or self._is_unread:
             self._held += data
             return
         if server.held.is_any and server.held.holds(self, len(data) + self.session.buffered_bytes):
@@ -160,8 +160,13 @@ class Connection(asyncio.Protocol):
             self._take(self.session.receive_bytes(data), _FIRST_FRAMES)
 
     def take_turn(self) -> None:
-        """Handle more of what the peer has said, as much as a turn is for, and hear on once that is all."""
+        """Handle more of what the peer has said, as much as a turn is for, and hear on once that is all.
+
+        Of a peer that does not keep up nothing is handled until it does: each answer would wait for it too.
+        """
         self._is_waiting = False
+        if self._is_unread:
+            return
         events, self._events = self._events, None
         if events is not None:
             self._take(events)
@@ -240,7 +245,11 @@ class Connection(asyncio.Protocol):
         """Take note that it has, and hear on."""
         self._is_unread = False
         self._server.note_unread(self, is_unread=False)
-        if not self._is_waiting and not self._server.held.has(self):
+        if self._is_waiting or self._server.held.has(self):
+            return
+        if self._events is not None or self._held:
+            self._wait()
+        else:
             self._read_on()
 
     def take_held(self) -> None:

@@ -109,6 +109,8 @@ class Server:
         self._first_due: dict[Connection, int] = {}
         self.frame_due: dict[Connection, int] = {}
         """The time at which the rest of a frame is to have come, of each connection that has begun one."""
+        self._begun_at_most = 0
+        """A bound of what has come of them, so that thousands that trickle are not all asked with each tick."""
         self._close_due: dict[Connection, int] = {}
         self._unread: Unread[Connection] = Unread(settings.read_timeout_ms)
         self._more_unread_bytes = 0
@@ -222,8 +224,10 @@ class Server:
         if self.requests.is_holding:
             self.bound_requests()
         self.turns.go_on()
-        for connection, total in largest(self.frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
-            connection.begun_overdue(total)
+        if self._begun_at_most > self.settings.input_total_bytes:
+            self._begun_at_most = self.begun_bytes
+            for connection, total in largest(self.frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
+                connection.begun_overdue(total)
 
     def more_unread(self, count: int) -> None:
         """Take note of bytes that were written to a peer which is behind: much of it is looked at at once."""
@@ -371,6 +375,7 @@ class Server:
     def await_frame(self, connection: "Connection", *, is_same_frame: bool) -> None:
         """Expect the rest of a frame in time."""
         self.asked(connection)
+        self._begun_at_most += connection.begun_bytes()
         if not is_same_frame:
             self.frame_due.pop(connection, None)
         self.frame_due.setdefault(connection, self.clock.monotonic_ms() + self.settings.frame_timeout_ms)

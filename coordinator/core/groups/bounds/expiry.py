@@ -64,7 +64,8 @@ class Expiry:
         if self._left_ms(group) > 0:
             self._wait(group)
             return
-        if desk.soft_of(group.group_id).causes or awaited_owners(group):
+        soft = desk.soft.get(group.group_id)
+        if (soft is not None and soft.causes) or awaited_owners(group):
             self._wait_for(group, desk.limits.empty_group_retention_ms)
             return
         what = f"its {len(group.offsets)} offsets are" if group.offsets else "and never committed, it is"

@@ -57,7 +57,8 @@ def in_pieces(record: Record, data: bytes) -> list[tuple[Record, bytes]]:
     Raises RecordTooLargeError when one of them is too large.
     """
     cut = _CUT.get(type(record))
-    pieces = [(record, data)] if cut is None else [(piece, encode_record(piece)) for piece in cut(record)]
+    cuts = [record] if cut is None else list(cut(record))
+    pieces = [(record, data)] if len(cuts) == 1 else [(piece, encode_record(piece)) for piece in cuts]
     for piece, its_data in pieces:
         check_size(piece, its_data)
     return pieces

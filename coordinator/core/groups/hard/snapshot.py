@@ -48,6 +48,8 @@ T = TypeVar("T")
 
 _PARTS_OF_A_RECORD: Final = 500
 """Partitions in one record of a snapshot."""
+_METADATA_OF_A_PART: Final = 128
+"""Characters of metadata that count as another partition: a record is encoded in one go."""
 _ENTRIES_OF_A_RECORD: Final = 100
 """Entries of a timeline in one record of a snapshot, each of which may take tens of kilobytes."""
 _MOST_CLAIMED_AT_ONCE: Final = 2_000
@@ -259,8 +261,10 @@ def _records_of_offsets(group_id: str, rows: Mapping[int, Committed]) -> Iterato
     for number, known in rows.items():
         if isinstance(known, CommittedPart):
             parts.append(known)
+            left -= len(known.metadata) // _METADATA_OF_A_PART
         elif not known.is_whole:
             parts.append(known.commit.part(number))
+            left -= len(parts[-1].metadata) // _METADATA_OF_A_PART
         elif number == known.commit.partitions[0]:
             together.append(known.commit)
         left -= 1

@@ -241,13 +241,17 @@ def fetch(
     """Return committed offsets of the partitions that are named, or of all in order; what does not exist is absent.
 
     They are those behind a partition, at most so many and with a bound on their metadata, with the last one if there
-    are more. Those that are named come in the order asked, each once.
+    are more. Those that are named come in the order asked, each once; of them at most so many are looked for, whether
+    they are there or not.
     """
     wanted: Iterable[tuple[str, Iterable[int]]]
+    up_to: TopicPartition | None = None
     if partitions is not None:
         asked = list(dict.fromkeys(partitions))
-        rest = asked[asked.index(after) + 1 :] if after in asked else asked
-        wanted = ((topic, [number for _, number in of_topic]) for topic, of_topic in groupby(rest, itemgetter(0)))
+        begin_at = asked.index(after) + 1 if after in asked else 0
+        page = asked[begin_at : begin_at + most]
+        up_to = page[-1] if begin_at + most < len(asked) else None
+        wanted = ((topic, [number for _, number in of_topic]) for topic, of_topic in groupby(page, itemgetter(0)))
     else:
         begin, last = after or ("", -1)
         topics = list(group.offsets.topics())
@@ -267,7 +271,7 @@ def fetch(
             return tuple(found), (found[-1].topic, found[-1].partition)
         found.append(row)
         left -= len(row.metadata)
-    return tuple(found), None
+    return tuple(found), up_to
 
 
 def _told(group: GroupState, wanted: Iterable[tuple[str, Iterable[int]]]) -> Iterator[CommittedOffset]:

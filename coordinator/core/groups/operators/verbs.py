@@ -249,7 +249,7 @@ class Operators:
     def _delete_group(self, group: GroupState, request: DeleteGroup) -> DeleteGroupResponse:
         desk, group_id = self._desk, group.group_id
         if group.members:
-            state = group_status(group, desk.soft_of(group_id))
+            state = group_status(group, desk.soft.get(group_id))
             why = (
                 f"group {group_id} has {len(group.members)} members and its state is {state}; a group is deleted when "
                 "it is Empty"

@@ -6,13 +6,19 @@ that takes a pass over what there is at most, and for partitions, whose numbers 
 
 import heapq
 from collections.abc import Collection, Container, Iterable
+from typing import Final
+
+_SORTED_SOONER: Final = 16
+"""To sort so many times as many names as are wanted takes less than to look for these."""
 
 
 def next_names(names: Collection[str], after: str, most: int) -> list[str]:
     """Return the first names behind one, in order: at most so many."""
-    if len(names) <= most:
-        return sorted(name for name in names if name > after)
-    return heapq.nsmallest(most, (name for name in names if name > after))
+    rest = [name for name in names if name > after]
+    if len(rest) <= _SORTED_SOONER * most:
+        rest.sort()
+        return rest[:most]
+    return heapq.nsmallest(most, rest)
 
 
 def next_numbers(after: int, most: int, some: Collection[int], others: Collection[int], first: int) -> list[int]:

@@ -4,7 +4,7 @@ A commit looks up ten partitions among ten thousands, mostly of one topic. Numbe
 of memory than tuples of a topic and a number, so who handles many partitions at once takes a topic's rows.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -42,7 +42,7 @@ class PartitionTable(Generic[V]):
     changes: int = field(default=0, compare=False)
     """A value that differs whenever something may have been written or taken out."""
 
-    def topics(self) -> Iterable[str]:
+    def topics(self) -> Collection[str]:
         """Return the topics that have values."""
         return self._topics.keys()
 

@@ -1,11 +1,13 @@
-"""What is left of groups that are no more is let go of in turns: it can be very much memory."""
+"""The soft state of groups: looking at a group makes none, and what is left of one that is no more goes in turns."""
 
+from coordinator.core.groups.describe import describe, summaries
 from coordinator.core.groups.desk import Clock, Desk
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.soft.lost_owners import LostOwner
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
+from coordinator.core.requests.survey import survey
 
 
 def test_what_is_left_of_a_large_group_is_let_go_of_in_turns() -> None:
@@ -21,3 +23,15 @@ def test_what_is_left_of_a_large_group_is_let_go_of_in_turns() -> None:
         left.append(len(lost))
     assert left == [15_000, 5_000]
     assert not lost
+
+
+def test_looking_at_a_group_makes_no_soft_state_of_it() -> None:
+    """Every group that was listed, described or surveyed kept two kilobytes more, for as long as it was there."""
+    journal = Journal(0)
+    desk = Desk(journal, Limits(), Catalog(("k:1",)), Clock(), {})
+    groups = journal.state.groups
+    groups.update({group_id: GroupState(group_id) for group_id in ("a", "b")})
+    assert [line.state for line in summaries(desk, "", 10)] == ["Empty", "Empty"]
+    assert describe(desk, groups["a"], None, 10).state == "Empty"
+    assert len(list(survey(lambda: desk))) == 2
+    assert not desk.soft

@@ -1,3 +1,6 @@
+import random
+from collections import Counter
+
 import pytest
 
 from coordinator.core.security.addresses import address_of
@@ -147,3 +150,23 @@ def test_addresses_of_members_are_remembered_up_to_a_bound() -> None:
 )
 def test_a_host_is_counted_under_its_address_or_its_network(host: str, address: str) -> None:
     assert address_of(host) == address
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_one_that_gives_way_is_of_an_address_that_has_the_most_whoever_came_and_went(seed: int) -> None:
+    """With each newcomer of a flood all addresses were looked at: 0.8 ms for 5,000, as one network may have."""
+    dice, door = random.Random(seed), admission(connections=10_000, of_address=10_000, half_open=20)
+    half_open: dict[int, str] = {}
+    for number in range(500):
+        host = f"10.0.0.{dice.randrange(8)}"
+        counts = Counter(half_open.values())
+        verdict = door.admit(number, host, number * SPARED_MS)
+        assert isinstance(verdict, Admitted)
+        if len(half_open) == 20:
+            assert verdict.gives_way is not None
+            assert counts[half_open.pop(verdict.gives_way)] == max(counts.values())
+        half_open[number] = host
+        while half_open and dice.random() < 0.4:
+            known = dice.choice(list(half_open))
+            door.known(known, half_open.pop(known))
+        assert door.half_open_count == len(half_open)

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.config import ServerSettings
 from coordinator.core.security.admission import SPARED_MS
+from coordinator.protocol.codec import encode_message
 from coordinator.protocol.errors import LocalProtocolError
 from coordinator.protocol.messages import (
     ListGroups,
@@ -19,6 +20,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import GroupSummary, Subscription
 from coordinator.protocol.session import REQUEST_BYTES, HelloReceived
+from coordinator.runtime.server.connection import Connection
 from tests.helpers.loopback import Peer, until
 from tests.unit.runtime.server.test_server import Scene, play
 
@@ -193,6 +195,26 @@ def test_a_peer_that_does_not_read_is_not_heard_until_it_does() -> None:
     play(act)
 
 
+def test_what_a_peer_has_asked_at_once_is_answered_as_it_reads() -> None:
+    """All answers were made for it all the same, and it was disconnected for letting them wait."""
+
+    async def act(on: Scene) -> None:
+        answering(on)
+        peer = await greeted(on)
+        peer.writer.transport.pause_reading()
+        peer.writer.write(b"".join(peer.session.send_request(ListGroups())[1] for _ in range(16)))
+        await until(lambda: len(on.server._unread) == 1 and len(on.server.turns) == 0)
+        other = await greeted(on)
+        assert await other.ask(Ping(2)) == PingResponse()
+        assert on.server.unread_bytes < 5 * len(encode_message(BIG))
+        assert sum((kind, number) == ("request", 1) for kind, number, _ in on.listener.told) < 6
+        peer.writer.transport.resume_reading()
+        assert len([await peer.next_event() for _ in range(16)]) == 16
+        assert on.listener.closed_whys() == []
+
+    play(act)
+
+
 def test_reading_stops_while_requests_that_wait_for_answers_are_too_many_bytes() -> None:
     async def act(on: Scene) -> None:
         waiting: list[int] = []
@@ -284,5 +306,29 @@ def test_what_a_connection_owed_is_forgotten_with_it() -> None:
         peers[1].writer.write(b"\xff\xff\xff\xff")
         await until(lambda: on.server.connections == 0)
         assert on.server.in_flight.bytes == 0
+
+    play(act)
+
+
+def test_those_who_trickle_are_not_all_looked_at_with_each_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty thousand of them took ten milliseconds of each tick."""
+    looked_at: list[Connection] = []
+
+    async def act(on: Scene) -> None:
+        peers = [await greeted(on) for _ in range(5)]
+        for peer in peers:
+            peer.writer.write(b"\0\0")
+        await until(lambda: len(on.server.frame_due) == 5)
+        begun_bytes = Connection.begun_bytes
+
+        def note_and_return(connection: Connection) -> int:
+            looked_at.append(connection)
+            return begun_bytes(connection)
+
+        monkeypatch.setattr(Connection, "begun_bytes", note_and_return)
+        for _ in range(10):
+            on.pass_ms(100)
+        assert looked_at == []
+        assert on.server.begun_bytes == 10
 
     play(act)

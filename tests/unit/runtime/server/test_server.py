@@ -507,11 +507,15 @@ def test_those_for_whom_the_most_waits_are_disconnected_when_too_much_waits_for_
         for peer in readers:
             assert isinstance(await peer.next_event(), HelloReceived)
         answer = ListGroupsResponse(tuple(GroupSummary("g" * 1_000, "Stable", 3, 1) for _ in range(1_000)))
-        on.listener.on_request = lambda connection, correlation, _: on.server.send_response(
-            connection, correlation, answer
-        )
+        asked: list[tuple[int, int]] = []
+        on.listener.on_request = lambda connection, correlation, _: asked.append((connection, correlation))
         for number, peer in enumerate(readers, 1):
             peer.writer.write(b"".join(peer.session.send_request(ListGroups())[1] for _ in range(sent[number])))
+        await until(lambda: len(asked) == sum(sent.values()))
+        for connection, correlation in sorted(asked):  # a node may have taken them all in before anybody is behind
+            on.server.send_response(connection, correlation, answer)
+            on.server.flush()
+            await asyncio.sleep(0)
         await until(lambda: on.listener.closed_whys() != [])  # at once: no tick comes
         (why,) = on.listener.closed_whys()
         assert "bytes wait for it, and" in str(why)

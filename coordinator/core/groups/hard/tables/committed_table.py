@@ -5,7 +5,7 @@ looking at them touches the lines of memory of one.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -90,7 +90,7 @@ class CommittedTable:
     """Bytes of all offsets in a group's account."""
     _copies: int = 0
 
-    def topics(self) -> Iterable[str]:
+    def topics(self) -> Collection[str]:
         """Return the topics of which something is committed."""
         return self._shared.topics()
 

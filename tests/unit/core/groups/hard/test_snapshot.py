@@ -5,7 +5,13 @@ from collections.abc import Iterator
 import pytest
 
 from coordinator.core.groups.hard.pieces import LARGE_BYTES, MAX_RECORD_BYTES, RecordTooLargeError
-from coordinator.core.groups.hard.records import MOST_TOGETHER, CommittedPart, MemberFacts, decode_record, encode_record
+from coordinator.core.groups.hard.records import (
+    MOST_TOGETHER,
+    CommittedPart,
+    MemberFacts,
+    decode_record,
+    encode_record,
+)
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.snapshot import GrowingSnapshot, records_of
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState
@@ -14,7 +20,7 @@ from coordinator.core.groups.partitions.partition_table import PartitionTable, T
 from coordinator.protocol.claim_columns import advance_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_TOPIC_LENGTH
+from coordinator.protocol.ids import MAX_METADATA_BYTES, MAX_TOPIC_LENGTH
 from coordinator.protocol.messages import AdvanceResponse, CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.parts import ResetPolicy
 from tests.helpers.node_world import NodeWorld
@@ -173,6 +179,17 @@ def test_no_record_of_a_snapshot_grows_with_what_its_group_has() -> None:
     assert largest < LARGE_BYTES
     assert rebuilt(state).groups[group_id].stopping == group.stopping
     assert rebuilt(state).groups[group_id].by_policy == group.by_policy
+
+
+def test_metadata_of_a_snapshot_is_encoded_a_slice_at_a_time() -> None:
+    """Five hundred offsets with the longest metadata were one record of two megabytes, encoded in one step."""
+    state = ShardState()
+    group = state.groups["g"] = GroupState("g")
+    for number in range(1_000):
+        part = CommittedPart("t", "", number, number, None, "m" * MAX_METADATA_BYTES, 1, None)
+        group.offsets.write(part)
+    assert max(len(encode_record(record)) for record in records_of(state)) < 80 * 1024
+    assert dict(rebuilt(state).groups["g"].offsets.rows("t")) == dict(group.offsets.rows("t"))
 
 
 def test_record_that_no_piece_may_have_makes_no_piece() -> None:
