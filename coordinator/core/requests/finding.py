@@ -26,12 +26,24 @@ class Neighbours:
     """The other nodes as one knows them: where shards are led that it does not lead, and who is there.
 
     `leaders` has the leader epoch and the leader by shard. `nodes` are all that live, this one first, and `unheard`
-    the ids of those with which this node is not in contact.
+    the ids of those with which this node is not in contact. `replicas` has, by shard, the ids of the nodes that have
+    its log, in the order in which one of them is elected, as far as this node was told.
     """
 
     leaders: Mapping[int, tuple[int, NodeAddress]] = field(default_factory=dict)
     nodes: tuple[NodeAddress, ...] = ()
     unheard: frozenset[int] = frozenset()
+    replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def successors(self, shard: int, leader: int) -> tuple[int, ...]:
+        """Return who would lead a shard after its leader, the likeliest first.
+
+        A controller elects the first replica that lives and is in sync. Here those that are not heard now come last.
+        Who is in sync now is not asked: members rely on this when the leader is gone, which may be in weeks.
+        """
+        heard = {node.node_id for node in self.nodes} - self.unheard
+        others = (node for node in self.replicas.get(shard, ()) if node != leader)
+        return tuple(sorted(others, key=lambda node: node not in heard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,4 +149,5 @@ class Finder:
             nodes=self.neighbours.nodes or (self._address,),
             kafka_bootstrap=self._catalog.bootstrap,
             kafka_cluster_id=self._catalog.cluster_id,
+            successors=self.neighbours.successors(shard, coordinator.node_id),
         )

@@ -43,7 +43,11 @@ class FindCoordinator(WireRequest, frozen=True, tag=1):
 
 
 class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
-    """Answers FindCoordinator."""
+    """Answers FindCoordinator.
+
+    `successors` are the ids of the nodes that have the shard's log besides its coordinator, in the order in which one
+    of them would be elected in its place; a member that loses its coordinator asks those first.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
@@ -53,6 +57,7 @@ class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
     nodes: tuple[NodeAddress, ...] = ()
     kafka_bootstrap: tuple[str, ...] = ()
     kafka_cluster_id: str | None = None
+    successors: tuple[int, ...] = ()
 
 
 class RegisterConsumer(WireRequest, frozen=True, tag=2):

@@ -20,7 +20,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import StartHint
-from coordinator.protocol.text.addresses import format_address
+from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.core.effects import Joined, NoticeKind
@@ -77,6 +77,7 @@ class Entry:
         "_pid",
         "_redirects",
         "_settings",
+        "_successors",
         "_waiting",
         "hints",
         "introduction",
@@ -117,6 +118,8 @@ class Entry:
         """The greatest epoch of a coordinator of the group that a node has named."""
         self._doubted_since_ms: int | None = None
         """The time since when nodes name none but earlier ones."""
+        self._successors: tuple[Address, ...] = ()
+        """The nodes that would coordinate the group next, as the one at which the member registers has named them."""
         self._in_use_since_ms: int | None = None
         self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
 
@@ -196,6 +199,8 @@ class Entry:
             return TryAgain(why, is_elsewhere_better=True)
         address = (response.coordinator.host, response.coordinator.port)
         if address == nodes.current:
+            named = {node.node_id: (node.host, node.port) for node in response.nodes}
+            self._successors = tuple(named[node] for node in response.successors if node in named)
             self._link.await_node(Step.FOUND_HERE, REGISTER_TIMEOUT_MS)
             return self._register()
         self._redirects += 1
@@ -255,6 +260,7 @@ class Entry:
         is_changing = self._link.state is State.JOINED
         if not is_changing:
             self._link.move(Step.REGISTERED)
+            self._link.nodes.expect(self._successors)
         self._redirects = 0
         self._in_use_since_ms = None
         self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)
