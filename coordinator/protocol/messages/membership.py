@@ -46,7 +46,8 @@ class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
     """Answers FindCoordinator.
 
     `successors` are the ids of the nodes that have the shard's log besides its coordinator, in the order in which one
-    of them would be elected in its place; a member that loses its coordinator asks those first.
+    of them would be elected in its place; a member that loses its coordinator asks those first. `patience_ms` is for
+    how long the coordinator asks whoever registers with it to wait at least, since many others are to register too.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -58,6 +59,7 @@ class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
     kafka_bootstrap: tuple[str, ...] = ()
     kafka_cluster_id: str | None = None
     successors: tuple[int, ...] = ()
+    patience_ms: int = 0
 
 
 class RegisterConsumer(WireRequest, frozen=True, tag=2):

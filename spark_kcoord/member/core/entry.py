@@ -31,7 +31,7 @@ from spark_kcoord.member.core.registration import Registration, introduce
 from spark_kcoord.member.core.session.conversation import Asked
 from spark_kcoord.member.core.session.lease import Lease
 from spark_kcoord.member.core.session.link import Link
-from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, REGISTER_TIMEOUT_MS
+from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, MOST_REGISTER_MS, REGISTER_TIMEOUT_MS
 from spark_kcoord.member.core.session.states import State, Step
 from spark_kcoord.member.settings import MemberSettings
 
@@ -201,7 +201,8 @@ class Entry:
         if address == nodes.current:
             named = {node.node_id: (node.host, node.port) for node in response.nodes}
             self._successors = tuple(named[node] for node in response.successors if node in named)
-            self._link.await_node(Step.FOUND_HERE, REGISTER_TIMEOUT_MS)
+            least_ms = max(REGISTER_TIMEOUT_MS, min(response.patience_ms, MOST_REGISTER_MS))
+            self._link.await_node(Step.FOUND_HERE, least_ms)
             return self._register()
         self._redirects += 1
         if self._redirects > MAX_REDIRECTS:

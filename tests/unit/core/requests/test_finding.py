@@ -18,10 +18,10 @@ from coordinator.core.events import (
 )
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
-from coordinator.core.requests.finding import Neighbours
+from coordinator.core.requests.finding import PATIENCE_EACH_MS, Neighbours
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
-from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, RegisterConsumer
+from coordinator.protocol.parts import NodeAddress, Subscription
 
 HERE, SECOND, THIRD = (NodeAddress(number, f"n{number}", 9191) for number in (1, 2, 3))
 HOLD_MS = 1_000
@@ -279,3 +279,44 @@ def test_node_that_was_not_told_who_has_the_log_names_nobody() -> None:
     asking = Asking()
     asking.know(THIRD, 4)
     assert asking.answers[asking.ask()].successors == ()
+
+
+# ---- how long a registration may take -------------------------------------------------------------------------------
+
+
+def serving() -> Asking:
+    asking = Asking()
+    asking.lead(5)
+    asking.load(5)
+    return asking
+
+
+def test_each_member_that_is_to_register_here_is_asked_for_more_patience_than_the_one_before() -> None:
+    asking = serving()
+    asked = [asking.answers[asking.ask()].patience_ms for _ in range(3)]
+    assert asked == [PATIENCE_EACH_MS, 2 * PATIENCE_EACH_MS, 3 * PATIENCE_EACH_MS]
+
+
+def test_questions_that_were_held_together_are_asked_for_it_one_by_one() -> None:
+    asking = Asking()
+    asking.lead(5)
+    numbers = [asking.ask() for _ in range(3)]
+    asking.load(5)
+    assert [asking.answers[number].patience_ms // PATIENCE_EACH_MS for number in numbers] == [1, 2, 3]
+
+
+def test_who_registers_or_hangs_up_is_waited_for_no_longer() -> None:
+    asking = serving()
+    registers, goes, asking_again = (asking.ask() for _ in range(3))
+    request = RegisterConsumer(
+        "g", "", "i1", Subscription(("t",)), "c", 1, 10_000, rebalance_timeout_ms=10_000, reset_policy=None
+    )
+    asking.happen(RequestArrived(registers, 2, request, "m1"), ConnectionClosed(goes, "it closed it"))
+    asking.happen(ConnectionClosed(asking_again, "it closed it"))
+    assert asking.answers[asking.ask()].patience_ms == PATIENCE_EACH_MS
+
+
+def test_whoever_is_sent_elsewhere_is_asked_for_no_patience() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    assert asking.answers[asking.ask()].patience_ms == 0
