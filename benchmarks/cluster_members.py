@@ -1,7 +1,8 @@
 """Members of a kcoord group as load that follow their leader from node to node, as `spark_kcoord.member` does.
 
-A member whose connection ends asks another node within 50 ms who leads, and names the leader epoch that it has lost;
-it registers there as who it was. A node that names the lost leader again, or nobody, is asked again after a moment.
+A member whose connection ends asks within 50 ms who leads, first the node that was named as the leader's successor, and
+names the leader epoch that it has lost; it registers there as who it was. Whom it asks next, and how long it waits, is
+decided by what decides it for real members: `coordinator.client.nodes`.
 Owner epochs that change and partitions that are asked back on the way are counted: a failover is to cause neither.
 """
 
@@ -16,8 +17,8 @@ import msgspec
 
 from benchmarks.group_load import Group, Rounds
 from benchmarks.group_members import PING, KcoordMember, RefusedError, Tally
-from coordinator.client.nodes import MOST_SILENCES
-from coordinator.client.refusals import PASSING
+from coordinator.client.nodes import Nodes
+from coordinator.client.refusals import BETTER_ELSEWHERE, PASSING
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     ErrorResponse,
@@ -32,16 +33,18 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.parts import StartPartition
+from spark_kcoord.member.core.session.patience import (
+    ANSWER_TIMEOUT_MS,
+    HELLO_TIMEOUT_MS,
+    MOST_REGISTER_MS,
+    REGISTER_TIMEOUT_MS,
+)
 
-HOP_S: Final = 0.05
-"""The longest that a member waits before it goes to another node, so that not all go at one moment."""
-MOST_PAUSE_S: Final = 1.0
 PING_TIMEOUT_S: Final = 2.0
 """A fifth of a session of 10 s: a leader that owes an answer for so long is left."""
 PING_INTERVAL_S: Final = 10 / 3
 """As often as sessions of 10 s need."""
-ENTER_TIMEOUT_S: Final = 3.0
-"""The longest that a hello and the word who leads may take; then a member goes elsewhere."""
+_LOOPBACK: Final = "127.0.0.1"
 _TURN_S: Final = 0.01
 
 
@@ -49,32 +52,34 @@ class FollowingMember(KcoordMember):
     """A member that goes where its group is led; its load is told when its connection ends."""
 
     __slots__ = (
-        "attempts",
         "before",
         "incarnation",
         "is_in",
         "leader_epoch",
         "load",
         "member_id",
-        "node",
+        "nodes",
         "open_asks",
         "plan",
-        "registers",
-        "silences",
+        "successors",
     )
 
     def __init__(self, load: "ClusterLoad", tally: Tally) -> None:
         super().__init__(load.sockets, tally)
         self.load = load
-        self.node = 0
+        self.nodes = Nodes(((_LOOPBACK, port) for port in load.ports.values()), load.dice.random)
+        self.successors: tuple[int, ...] = ()
         self.leader_epoch: int | None = None
         self.member_id = ""
         self.incarnation = random.randbytes(8).hex()
-        self.is_in = self.registers = False
-        self.open_asks = self.attempts = self.plan = 0
+        self.is_in = False
+        self.open_asks = self.plan = 0
         self.before: dict[int, StartPartition] = {}
-        self.silences: dict[int, int] = {}
-        """The silences of each node since one has let it in."""
+
+    @property
+    def node(self) -> int:
+        """The id of the node that it is at, or goes to."""
+        return self.load.node_at[self.nodes.current[1]]
 
     def find(self) -> None:
         """Ask the node to which it is connected who leads its group, other than the leader that it has lost."""
@@ -127,7 +132,7 @@ class FollowingMember(KcoordMember):
                 self.load.found(self, said)
             case RegisterConsumerResponse(error=error) | ErrorResponse(error=error) if error in PASSING:
                 self.tally.unanswered -= 1
-                self.load.refused(self, error)
+                self.load.refused(self, error, said.message)
             case ListGroupEventsResponse(events=events, up_to=up_to):
                 self.tally.unanswered -= 1
                 self.load.see_epochs((event.group_epoch for event in events), is_last=up_to is None)
@@ -136,8 +141,7 @@ class FollowingMember(KcoordMember):
             case RegisterConsumerResponse():
                 self.tally.registered -= self.is_in  # who was lost while all joined has registered twice
                 self.is_in = True
-                self.attempts = 0
-                self.silences.clear()
+                self.load.entered(self)
                 self.member_id = said.member_id
                 self.load.group_epochs.add(said.group_epoch)
                 super()._take(said)
@@ -162,6 +166,7 @@ class ClusterLoad(Rounds[FollowingMember]):
     def __init__(self, ports: Mapping[int, int], source: str) -> None:
         super().__init__()
         self.ports = dict(ports)
+        self.node_at = {port: node for node, port in ports.items()}
         self.is_formed = False
         """True once members have what they have for good: from then on nothing may be moved."""
         self.group_epochs: set[int] = set()
@@ -169,18 +174,18 @@ class ClusterLoad(Rounds[FollowingMember]):
         """The shard of the group whose leader was found last."""
         self.moved = self.asked_back = self.refusals = self.connects = self.silences = 0
         self._source = source
-        self._waiting: list[tuple[float, int, FollowingMember, int | None]] = []
-        """The times at which members go to a node (None: to another), a heap; a member's `plan` says which counts."""
+        self._waiting: list[tuple[float, int, FollowingMember]] = []
+        """The times at which members go to their next node, a heap; a member's `plan` says which counts."""
         self._plans = 0
         self.gone: set[int] = set()
         """Nodes whose host is gone: nobody can connect to them."""
         self._entering: dict[FollowingMember, float] = {}
-        """Until when members wait for a hello, or to be told who leads."""
+        """Until when members wait for a hello, to be told who leads, or to be let in."""
         self._ends: list[tuple[float, int, FollowingMember]] = []
         """The same times, a heap; those that are no member's any more are void."""
         self._pings: deque[tuple[float, FollowingMember]] | None = None
         self._pinged: dict[FollowingMember, float] = {}
-        self._dice = random.Random(0)
+        self.dice = random.Random(0)
         self._formed_epoch = self._seen_epoch = 0
 
     # ---- going to nodes ---------------------------------------------------------------------------------------------
@@ -188,14 +193,15 @@ class ClusterLoad(Rounds[FollowingMember]):
     def join(self, group: Group[FollowingMember], members: int) -> float:
         """Have so many members join at once, when all are connected; return the milliseconds to a stable group."""
         first = FollowingMember(self, group.tally)
-        self._go(first, next(iter(self.ports)))
+        self._go(first)
         self.wait_until(lambda: group.tally.is_stable(group.partitions), "a first member")
         group.members.append(first)
         for number in range(members - 1):
             member = FollowingMember(self, group.tally)
             member.leader_epoch = first.leader_epoch
-            member.node = first.node
-            self.sockets.begin(member, "127.0.0.1", self.ports[first.node], self._source)
+            member.successors = first.successors
+            member.nodes.choose(first.nodes.current)
+            self.sockets.begin(member, *first.nodes.current, self._source)
             member.greet()
             group.members.append(member)
             if number % 100 == 0:
@@ -223,16 +229,14 @@ class ClusterLoad(Rounds[FollowingMember]):
             self.sockets.close(member)
             self.was_lost(member)
 
-    def was_lost(self, member: FollowingMember) -> None:
+    def was_lost(self, member: FollowingMember, why: str = "lost", *, was_silent: bool = False) -> None:
         """Have a member whose connection has ended go to another node in a moment."""
         was_in = member.is_in
         member.forget()
         self._pinged.pop(member, None)
         self._entering.pop(member, None)
-        if was_in:
-            self._plan(member, self._dice.random() * HOP_S, None)
-        else:
-            self._again(member)
+        member.nodes.note_trouble(why, is_elsewhere_better=True, was_silent=was_silent)
+        self._plan(member, member.nodes.departure_ms() if was_in else member.nodes.next_backoff_ms())
 
     def found(self, member: FollowingMember, answer: FindCoordinatorResponse) -> None:
         """Have a member go where it is sent."""
@@ -240,62 +244,64 @@ class ClusterLoad(Rounds[FollowingMember]):
         if answer.error is not ErrorCode.NONE:
             if answer.error not in PASSING:
                 raise RefusedError(answer.message)
-            self._again(member)
+            self._again(member, answer.message, is_elsewhere_better=True)
             return
         assert answer.coordinator is not None
         if member.leader_epoch is not None and answer.leader_epoch < member.leader_epoch:
-            self._again(member)
+            self._again(member, "it names a leader of the past", is_elsewhere_better=True)
             return
         member.leader_epoch = answer.leader_epoch
         self.shard = answer.shard
         if answer.coordinator.node_id == member.node:
+            member.successors = answer.successors
+            self._await(member, max(REGISTER_TIMEOUT_MS, min(answer.patience_ms, MOST_REGISTER_MS)))
             member.register()
             return
-        self.sockets.close(member)
-        member.forget()
-        self._plan(member, 0.0, answer.coordinator.node_id)
+        self._leave(member)
+        member.nodes.choose((_LOOPBACK, self.ports[answer.coordinator.node_id]))
+        self._plan(member, 0)
 
     def greeted(self, member: FollowingMember) -> None:
-        """Have a member go on: it asks who leads, or registers, for which a leader may take its time."""
-        if self._entering.pop(member, None) is None:
-            return
-        if member.registers:
-            member.register()
-        else:
-            self._enter(member)
+        """Have a member go on and ask who leads."""
+        if self._entering.pop(member, None) is not None:
+            self._await(member, ANSWER_TIMEOUT_MS)
             member.find()
 
-    def refused(self, member: FollowingMember, error: ErrorCode) -> None:
-        """Have a member that cannot register yet ask again in a moment."""
+    def refused(self, member: FollowingMember, error: ErrorCode, why: str) -> None:
+        """Have a member that cannot register yet try again in a moment."""
         self.refusals += 1
-        self._again(member, member.node if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else None)
+        self._again(member, why, is_elsewhere_better=error in BETTER_ELSEWHERE)
 
-    def _again(self, member: FollowingMember, node: int | None = None) -> None:
-        """Have a member try again after a pause that doubles, as real ones do."""
-        whole_s = min(MOST_PAUSE_S, HOP_S * 2**member.attempts)
-        member.attempts += 1
-        self._plan(member, whole_s * (0.5 + self._dice.random() / 2), node)
+    def entered(self, member: FollowingMember) -> None:
+        """Take note that a node has let a member in."""
+        self._entering.pop(member, None)
+        member.nodes.settle()
+        member.nodes.expect((_LOOPBACK, self.ports[node]) for node in member.successors if node in self.ports)
 
-    def _plan(self, member: FollowingMember, pause_s: float, node: int | None) -> None:
+    def _again(self, member: FollowingMember, why: str, *, is_elsewhere_better: bool) -> None:
+        """Have a member try again after a pause that doubles, over another connection."""
+        self._entering.pop(member, None)
+        member.nodes.note_trouble(why, is_elsewhere_better=is_elsewhere_better)
+        self._plan(member, member.nodes.next_backoff_ms())
+
+    def _plan(self, member: FollowingMember, pause_ms: int) -> None:
         self._plans += 1
         member.plan = self._plans
-        heapq.heappush(self._waiting, (time.perf_counter() + pause_s, self._plans, member, node))
+        heapq.heappush(self._waiting, (time.perf_counter() + pause_ms / 1000, self._plans, member))
 
-    def _go(self, member: FollowingMember, node: int, *, registers: bool = False) -> None:
-        member.node = node
-        if node in self.gone:
-            self._again(member)
+    def _go(self, member: FollowingMember) -> None:
+        if member.node in self.gone:
+            self.was_lost(member, "its host is gone")
             return
-        self.sockets.begin(member, "127.0.0.1", self.ports[node], self._source)
+        self.sockets.begin(member, *member.nodes.current, self._source)
         self.connects += 1
         member.greet()
-        member.registers = registers
-        self._enter(member)
+        self._await(member, HELLO_TIMEOUT_MS)
 
-    def _enter(self, member: FollowingMember) -> None:
-        """Give a node its time; twice as much for each time that it was silent, as real members do."""
+    def _await(self, member: FollowingMember, least_ms: int) -> None:
+        """Give a node its time; twice as much for each time that it was silent."""
         self._plans += 1
-        end_s = time.perf_counter() + ENTER_TIMEOUT_S * 2 ** min(member.silences.get(member.node, 0), MOST_SILENCES)
+        end_s = time.perf_counter() + member.nodes.patience_ms(least_ms) / 1000
         self._entering[member] = end_s
         heapq.heappush(self._ends, (end_s, self._plans, member))
 
@@ -308,25 +314,17 @@ class ClusterLoad(Rounds[FollowingMember]):
         for member in answered:
             self._pinged.pop(member, None)
         while self._waiting and self._waiting[0][0] <= now_s:
-            _, plan, member, node = heapq.heappop(self._waiting)
-            if plan != member.plan:
-                continue
-            if node is None:
+            _, plan, member = heapq.heappop(self._waiting)
+            if plan == member.plan:
                 self._leave(member)
-                others = [number for number in self.ports if number != member.node] or [member.node]
-                least = min(member.silences.get(number, 0) for number in others)
-                self._go(member, self._dice.choice([at for at in others if member.silences.get(at, 0) == least]))
-            elif node == member.node and self.sockets.has(member):
-                member.register()
-            else:
-                self._go(member, node, registers=True)
+                self._go(member)
         self._ping(now_s)
         while self._ends and self._ends[0][0] <= now_s:
             end_s, _, member = heapq.heappop(self._ends)
             if self._entering.get(member) == end_s and self.is_formed:  # the first join of all at once may take longer
                 self.silences += 1
-                member.silences[member.node] = member.silences.get(member.node, 0) + 1
-                self.lose([member])
+                self.sockets.close(member)
+                self.was_lost(member, "silent", was_silent=True)
         return answered
 
     def _leave(self, member: FollowingMember) -> None:

@@ -4,6 +4,10 @@ A node that is silent may be gone, or busy with a crowd of members who all lost 
 soon makes it begin again, and where all do, nobody ever gets in. So a node that was silent is given twice the time when
 it is tried again, and is passed over for a while where there are others.
 
+The next node is always the one that was left longest ago, so that every one has its turn whatever is learned on the
+way. Of those that were not tried yet the coordinator's successors come first, as it named them when it let the member
+in.
+
 Candidates are the addresses the member was given, those it remembers from before, and every one a coordinator has named
 since: a cluster may have moved node by node while the member was not looking. It knows no sockets and draws no chance
 of its own: jitter comes in as a callable returning a number in [0, 1).
@@ -29,12 +33,15 @@ class Nodes:
         "_attempts",
         "_candidates",
         "_given",
-        "_index",
         "_jitter",
         "_learned",
+        "_left",
         "_rests",
         "_silences",
+        "_successors",
         "_troubles",
+        "_turns",
+        "current",
     )
 
     def __init__(
@@ -44,7 +51,12 @@ class Nodes:
         self._learned: tuple[Address, ...] = ()
         self._keep(remembered)
         self._candidates = [*self._given, *self._learned]
-        self._index = 0
+        self.current = self._candidates[0]
+        """The address to connect to now."""
+        self._successors: tuple[Address, ...] = ()
+        self._turns = 0
+        self._left: dict[Address, int] = {}
+        """The number of the turn in which each node was left or passed over last."""
         self._jitter = jitter
         self._attempts = 0
         self._troubles: dict[Address, str] = {}
@@ -58,11 +70,6 @@ class Nodes:
         return tuple(self._candidates)
 
     @property
-    def current(self) -> Address:
-        """The address to connect to now."""
-        return self._candidates[self._index]
-
-    @property
     def is_alone(self) -> bool:
         """True while there is no other address than the current one."""
         return len(self._candidates) == 1
@@ -74,13 +81,15 @@ class Nodes:
 
     def learn(self, named: Iterable[Address]) -> None:
         """Add the nodes a coordinator has named; of those named before the oldest are forgotten when there are many."""
-        current = self.current
         self._keep((*named, *self._learned))
-        known = [*self._given, *self._learned]
-        if current not in known:
-            known.append(current)
-        self._candidates = known
-        self._index = known.index(current)
+        self._candidates = list(dict.fromkeys((*self._given, *self._learned, self.current)))
+        self._left = {address: turn for address, turn in self._left.items() if address in self._candidates}
+
+    def expect(self, successors: Iterable[Address]) -> None:
+        """Try these next, in this order, once the current node is lost; the others come after them as they would."""
+        self._successors = tuple(successors)
+        for address in self._successors:
+            self._left.pop(address, None)
 
     def _keep(self, named: Iterable[Address]) -> None:
         self._learned = tuple(address for address in dict.fromkeys(named) if address not in self._given)[:MAX_LEARNED]
@@ -89,7 +98,12 @@ class Nodes:
         """Make this address the current one."""
         if address not in self._candidates:
             self._candidates.append(address)
-        self._index = self._candidates.index(address)
+        self._leave(self.current)
+        self.current = address
+
+    def _leave(self, address: Address) -> None:
+        self._turns += 1
+        self._left[address] = self._turns
 
     def note_trouble(self, why: str, *, is_elsewhere_better: bool, was_silent: bool = False) -> None:
         """Remember what went wrong at the current address, and turn to the next one if that may help."""
@@ -100,17 +114,20 @@ class Nodes:
             self._silences[current] = min(self._silences.get(current, 0) + 1, MOST_SILENCES)
             self._rests[current] = (1 << self._silences[current]) - 1
         if is_elsewhere_better:
-            self._index = self._following()
+            self._leave(current)
+            self.current = self._following()
 
-    def _following(self) -> int:
-        """Return the place of the next node that does not rest, or of the next one where all do."""
-        count = len(self._candidates)
-        for place in ((self._index + step) % count for step in range(1, count + 1)):
-            rest = self._rests.get(self._candidates[place], 0)
+    def _following(self) -> Address:
+        """Return the next node that does not rest, or the next one where all do."""
+        expected = [address for address in self._successors if address in self._candidates]
+        line = sorted(dict.fromkeys((*expected, *self._candidates)), key=lambda address: self._left.get(address, 0))
+        for address in line:
+            rest = self._rests.get(address, 0)
             if not rest:
-                return place
-            self._rests[self._candidates[place]] = rest - 1
-        return (self._index + 1) % count
+                return address
+            self._rests[address] = rest - 1
+            self._leave(address)
+        return line[0]
 
     def patience_ms(self, least_ms: int) -> int:
         """Return how long the current node may be silent: `least_ms`, and twice that for each time that it was."""

@@ -377,6 +377,7 @@ class Node:
         return Shard(desk, self._assignors, self._new_lookup_id)
 
     def _close(self, event: ConnectionClosed) -> None:
+        self._finder.expected.discard(event.connection_id)
         connection = self._connections.pop(event.connection_id, None)
         if connection is None:
             return

@@ -119,7 +119,8 @@ REQUESTS: tuple[m.Request, ...] = (
 RESPONSES: tuple[m.Response, ...] = (
     m.ErrorResponse(ErrorCode.UNKNOWN_MEMBER_ID, "register first"),
     m.FindCoordinatorResponse(**_REFUSED, coordinator=NODE, shard=5, leader_epoch=2, nodes=(NODE,),
-                              kafka_bootstrap=("broker-1:9092",), kafka_cluster_id="5L6g"),
+                              kafka_bootstrap=("broker-1:9092",), kafka_cluster_id="5L6g", successors=(9, 8),
+                              patience_ms=25),
     m.RegisterConsumerResponse(**_REFUSED, member_id="m1", member_epoch=11, group_epoch=12, session_timeout_ms=10_000,
                                ping_interval_ms=3_333, claims=STATUSES, kafka_cluster_id="5L6g",
                                kafka_bootstrap=("broker-1:9092",), log=LOG, held=6),

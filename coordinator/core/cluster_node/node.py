@@ -464,7 +464,7 @@ class ClusterNode:
             replication.drain(frozenset(node for node, state in lives if state is NodeState.DRAINING))
             self._connect(image)
         self._out += replication.coordinator.know(
-            neighbours(self._address, image, self._leaders, self._lives.keys()), self._now_ms
+            neighbours(self._address, image, self._leaders, self._replicas_of, self._lives.keys()), self._now_ms
         )
         return True
 

@@ -10,6 +10,9 @@ that is alone holds none.
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+from msgspec.structs import replace
 
 from coordinator.core.events import RequestArrived
 from coordinator.core.groups.soft.sessions import Connection
@@ -20,18 +23,34 @@ from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.parts import NodeAddress
 
+PATIENCE_EACH_MS: Final = 10
+"""The time that is asked for, for each member that was told to register here and has not: some ten times what it takes
+on an idle machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
     """The other nodes as one knows them: where shards are led that it does not lead, and who is there.
 
     `leaders` has the leader epoch and the leader by shard. `nodes` are all that live, this one first, and `unheard`
-    the ids of those with which this node is not in contact.
+    the ids of those with which this node is not in contact. `replicas` has, by shard, the ids of the nodes that have
+    its log, in the order in which one of them is elected, as far as this node was told.
     """
 
     leaders: Mapping[int, tuple[int, NodeAddress]] = field(default_factory=dict)
     nodes: tuple[NodeAddress, ...] = ()
     unheard: frozenset[int] = frozenset()
+    replicas: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def successors(self, shard: int, leader: int) -> tuple[int, ...]:
+        """Return who would lead a shard after its leader, the likeliest first.
+
+        A controller elects the first replica that lives and is in sync. Here those that are not heard now come last.
+        Who is in sync now is not asked: members rely on this when the leader is gone, which may be in weeks.
+        """
+        heard = {node.node_id for node in self.nodes} - self.unheard
+        others = (node for node in self.replicas.get(shard, ()) if node != leader)
+        return tuple(sorted(others, key=lambda node: node not in heard))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +72,8 @@ class Finder:
         self._address = address
         self._catalog = catalog
         self._rack = rack
+        self.expected: set[int] = set()
+        """The connections that were told to register here and have not."""
         self._held: dict[tuple[int, int | None], deque[_Held]] = {}
         """By shard and the epoch that does not answer, those that came first at the begin."""
 
@@ -64,7 +85,7 @@ class Finder:
             return FindCoordinatorResponse(error=ErrorCode.INVALID_GROUP_ID, message=message)
         shard = self._rack.shard_of(request.group_id)
         if self.hold_ms == 0 or self._knows_better(shard, request.leader_epoch):
-            return self._answer(shard)
+            return self._for(event.connection_id, self._answer(shard))
         held = self._held.setdefault((shard, request.leader_epoch), deque())
         held.append(_Held(event, now_ms + self.hold_ms))
         if self.due_ms is None:
@@ -86,10 +107,17 @@ class Finder:
                 connection = connections.get(event.connection_id)
                 if connection is not None and not connection.is_closing:
                     answer = answer or (self._answer(shard) if is_known else self._answer_unknown(shard))
-                    yield event, answer
+                    yield event, self._for(event.connection_id, answer)
             if not held:
                 del self._held[key]
         self.due_ms = min((held[0].until_ms for held in self._held.values()), default=None)
+
+    def _for(self, connection_id: int, answer: FindCoordinatorResponse) -> FindCoordinatorResponse:
+        """Return an answer as one connection gets it: if that is to register here, with the time to wait for it."""
+        if answer.coordinator != self._address:
+            return answer
+        self.expected.add(connection_id)
+        return replace(answer, patience_ms=PATIENCE_EACH_MS * len(self.expected))
 
     # ---- what is known ----------------------------------------------------------------------------------------------
 
@@ -137,4 +165,5 @@ class Finder:
             nodes=self.neighbours.nodes or (self._address,),
             kafka_bootstrap=self._catalog.bootstrap,
             kafka_cluster_id=self._catalog.cluster_id,
+            successors=self.neighbours.successors(shard, coordinator.node_id),
         )

@@ -271,6 +271,7 @@ class Router:
             self._rack.direct.append(CloseConnection(other.connection_id, why))
 
     def _register(self, connection: Connection, event: RequestArrived, request: RegisterConsumer) -> None:
+        self.finder.expected.discard(event.connection_id)
         shard = self._rack.at_work(request.group_id)
         group = shard.desk.group(request.group_id)
         is_free = connection.group_id is None or registers_again(group, connection, request)

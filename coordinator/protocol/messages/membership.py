@@ -43,7 +43,12 @@ class FindCoordinator(WireRequest, frozen=True, tag=1):
 
 
 class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
-    """Answers FindCoordinator."""
+    """Answers FindCoordinator.
+
+    `successors` are the ids of the nodes that have the shard's log besides its coordinator, in the order in which one
+    of them would be elected in its place; a member that loses its coordinator asks those first. `patience_ms` is for
+    how long the coordinator asks whoever registers with it to wait at least, since many others are to register too.
+    """
 
     error: ErrorCode = ErrorCode.NONE
     message: str = ""
@@ -53,6 +58,8 @@ class FindCoordinatorResponse(WireMessage, frozen=True, tag=101):
     nodes: tuple[NodeAddress, ...] = ()
     kafka_bootstrap: tuple[str, ...] = ()
     kafka_cluster_id: str | None = None
+    successors: tuple[int, ...] = ()
+    patience_ms: int = 0
 
 
 class RegisterConsumer(WireRequest, frozen=True, tag=2):

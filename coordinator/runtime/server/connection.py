@@ -36,6 +36,8 @@ _NOBODY_LOGS_IN: Final = (
 )
 _FIRST_FRAMES: Final = 2
 """Frames of a connection that are handled at once, and those between two looks how long they took."""
+_WAITING_BYTES: Final = 4096
+"""So much of a connection that waits for its turn is read: a peer that hangs up is noticed, and then not heard."""
 
 
 class Connection(asyncio.Protocol):
@@ -134,6 +136,8 @@ class Connection(asyncio.Protocol):
         server = self._server
         if self._events is not None or self._is_waiting or self._is_unread:
             self._held += data
+            if len(self._held) > _WAITING_BYTES:
+                self.stop_reading()
             return
         if server.held.is_any and server.held.holds(self, len(data) + self.session.buffered_bytes):
             server.frame_finished(self)
@@ -179,11 +183,12 @@ class Connection(asyncio.Protocol):
             self._read_on()
 
     def _wait(self) -> None:
-        """Be left unread until a turn of the loop has time for it."""
+        """Be left unheard until a turn of the loop has time for it, and unread once enough of it was read."""
         self._is_waiting = True
         self._server.frame_finished(self)
-        self.stop_reading()
-        self._server.turns.wait(self, says_much=self._events is not None)
+        if self._events is not None or len(self._held) > _WAITING_BYTES:
+            self.stop_reading()
+        self._server.turns.wait(self, says_much=self._events is not None, is_new=not self._has_asked)
 
     def _take(self, events: Iterator[SessionEvent], most_frames: int = 0) -> None:
         """Handle what was said, at most for a turn, or so many frames of it; the rest waits."""

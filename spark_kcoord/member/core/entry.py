@@ -20,7 +20,7 @@ from coordinator.protocol.messages import (
     Response,
 )
 from coordinator.protocol.parts import StartHint
-from coordinator.protocol.text.addresses import format_address
+from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
 from spark_kcoord.member.core.effects import Joined, NoticeKind
@@ -31,7 +31,7 @@ from spark_kcoord.member.core.registration import Registration, introduce
 from spark_kcoord.member.core.session.conversation import Asked
 from spark_kcoord.member.core.session.lease import Lease
 from spark_kcoord.member.core.session.link import Link
-from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, REGISTER_TIMEOUT_MS
+from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, MOST_REGISTER_MS, REGISTER_TIMEOUT_MS
 from spark_kcoord.member.core.session.states import State, Step
 from spark_kcoord.member.settings import MemberSettings
 
@@ -77,6 +77,7 @@ class Entry:
         "_pid",
         "_redirects",
         "_settings",
+        "_successors",
         "_waiting",
         "hints",
         "introduction",
@@ -117,6 +118,8 @@ class Entry:
         """The greatest epoch of a coordinator of the group that a node has named."""
         self._doubted_since_ms: int | None = None
         """The time since when nodes name none but earlier ones."""
+        self._successors: tuple[Address, ...] = ()
+        """The nodes that would coordinate the group next, as the one at which the member registers has named them."""
         self._in_use_since_ms: int | None = None
         self._in_use: Refusal = (ErrorCode.MEMBER_ID_IN_USE, "")
 
@@ -196,7 +199,10 @@ class Entry:
             return TryAgain(why, is_elsewhere_better=True)
         address = (response.coordinator.host, response.coordinator.port)
         if address == nodes.current:
-            self._link.await_node(Step.FOUND_HERE, REGISTER_TIMEOUT_MS)
+            named = {node.node_id: (node.host, node.port) for node in response.nodes}
+            self._successors = tuple(named[node] for node in response.successors if node in named)
+            least_ms = max(REGISTER_TIMEOUT_MS, min(response.patience_ms, MOST_REGISTER_MS))
+            self._link.await_node(Step.FOUND_HERE, least_ms)
             return self._register()
         self._redirects += 1
         if self._redirects > MAX_REDIRECTS:
@@ -255,6 +261,7 @@ class Entry:
         is_changing = self._link.state is State.JOINED
         if not is_changing:
             self._link.move(Step.REGISTERED)
+            self._link.nodes.expect(self._successors)
         self._redirects = 0
         self._in_use_since_ms = None
         self._lease.begin(asked.sent_ms, response.session_timeout_ms, response.ping_interval_ms)

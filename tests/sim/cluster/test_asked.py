@@ -244,3 +244,17 @@ def test_question_for_a_leader_that_was_killed_is_held_until_there_is_another_on
     following = find(tool, other, first.leader_epoch)
     assert following.leader_epoch > first.leader_epoch
     assert following.coordinator not in {None, first.coordinator}
+
+
+def test_every_node_names_first_who_is_elected_when_the_leader_is_killed(world: ClusterWorld) -> None:
+    tool = Tool(world)
+    (successors,) = {find(tool, number).successors for number in NODES}
+    first = find(tool, 1)
+    assert first.coordinator is not None
+    leader = first.coordinator.node_id
+    assert {leader, *successors} == NODES
+    world.processes[leader - 1].end(loses_power=False, why="is killed")
+    tool.pass_ms(15_000)
+    following = find(tool, successors[0], first.leader_epoch)
+    assert following.coordinator is not None
+    assert following.coordinator.node_id == successors[0]

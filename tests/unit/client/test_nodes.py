@@ -1,4 +1,8 @@
-"""Every coordinator node a member ever learned of is tried, within bounds."""
+"""Every coordinator node a member ever learned of is tried, within bounds, and the likeliest next one first."""
+
+from itertools import permutations
+
+import pytest
 
 from coordinator.client.nodes import MAX_LEARNED, MOST_SILENCES, Nodes
 
@@ -39,6 +43,54 @@ def test_the_node_that_is_talked_to_stays_the_current_one() -> None:
     known.choose(B)
     known.learn((A,))
     assert known.current == B
+
+
+# ---- the next one ---------------------------------------------------------------------------------------------------
+
+
+def test_successors_are_tried_first_and_in_their_order_once_the_coordinator_is_lost() -> None:
+    known = Nodes((A, B, C, GIVEN), lambda: 0.0)
+    known.choose(B)
+    known.expect((GIVEN, C))
+    assert visits(known, 6, set()) == ["b", "given", "c", "a", "b", "given"]
+
+
+def test_successors_of_the_coordinator_before_are_first_no_longer() -> None:
+    known = Nodes((A, B, C), lambda: 0.0)
+    known.expect((C, B))
+    assert visits(known, 2, set()) == ["a", "c"]
+    known.expect((A, C))
+    assert visits(known, 4, set()) == ["b", "a", "c", "b"]
+
+
+def test_successor_that_was_forgotten_is_passed_over() -> None:
+    known = Nodes((A, B), lambda: 0.0)
+    known.expect((C, B))
+    assert visits(known, 3, set()) == ["a", "b", "a"]
+
+
+@pytest.mark.parametrize("successors", [order for count in range(4) for order in permutations((A, B, C), count)])
+@pytest.mark.parametrize("told", [(), (A,), (B, C), (C, B, A)])
+def test_every_node_has_its_turn_whatever_was_expected_and_is_named_on_the_way(
+    successors: tuple[tuple[str, int], ...], told: tuple[tuple[str, int], ...]
+) -> None:
+    known = nodes(A, B, C)
+    known.expect(successors)
+    seen = set()
+    for _ in range(4):
+        seen.add(known.current)
+        known.learn(told)
+        known.note_trouble("it knows nobody", is_elsewhere_better=True)
+    assert seen == {GIVEN, A, B, C}
+
+
+def test_nodes_that_name_each_other_first_keep_nobody_from_the_one_that_was_given() -> None:
+    known, seen = nodes(), []
+    for _ in range(6):
+        seen.append(known.current[0])
+        known.learn((known.current, *(other for other in (B, C) if other != known.current)))
+        known.note_trouble("it knows nobody", is_elsewhere_better=True)
+    assert seen == ["given", "b", "c"] * 2
 
 
 # ---- silence --------------------------------------------------------------------------------------------------------

@@ -22,11 +22,16 @@ def peers_of(node_id: int, image: Image, before: Mapping[int, PeerAddress]) -> d
 
 
 def neighbours(
-    own: NodeAddress, image: Image, leaders: Mapping[int, tuple[int, int | None]], heard: Set[int]
+    own: NodeAddress,
+    image: Image,
+    leaders: Mapping[int, tuple[int, int | None]],
+    replicas: Mapping[int, tuple[int, ...]],
+    heard: Set[int],
 ) -> Neighbours:
     """Return what members are told of other nodes, as far as their addresses for members are known.
 
-    `leaders` has, by shard, the leader epoch and the leader; `heard` are the nodes that this one is in contact with.
+    `leaders` has, by shard, the leader epoch and the leader, and `replicas` who has its log; `heard` are the nodes that
+    this one is in contact with.
     """
     others = {
         node: address
@@ -38,4 +43,4 @@ def neighbours(
         for shard, (leader_epoch, leader) in leaders.items()
         if leader is not None and leader in others
     }
-    return Neighbours(led, (own, *others.values()), frozenset(others) - heard)
+    return Neighbours(led, (own, *others.values()), frozenset(others) - heard, dict(replicas))

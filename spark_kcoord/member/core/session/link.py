@@ -13,7 +13,7 @@ from spark_kcoord.member.core.effects import Connect, Disconnect, Send
 from spark_kcoord.member.core.outbox import Outbox
 from spark_kcoord.member.core.session.conversation import Conversation
 from spark_kcoord.member.core.session.lease import Lease
-from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS, CONNECT_TIMEOUT_MS
+from spark_kcoord.member.core.session.patience import CONNECT_TIMEOUT_MS, HELLO_TIMEOUT_MS
 from spark_kcoord.member.core.session.states import TRANSITIONS, State, Step
 
 _CONNECTED_STATES: Final = frozenset({State.GREETING, State.FINDING, State.REGISTERING, State.JOINED})
@@ -82,7 +82,7 @@ class Link:
 
     def greet(self) -> None:
         """Say hello on the connection that is open now."""
-        self.await_node(Step.CONNECTED, ANSWER_TIMEOUT_MS)
+        self.await_node(Step.CONNECTED, HELLO_TIMEOUT_MS)
         self.conversation = Conversation(self.now_ms)
         self._outbox.effects.append(Send(self.connection_id, self.conversation.greet()))
 

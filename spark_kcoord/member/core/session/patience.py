@@ -11,10 +11,16 @@ from spark_kcoord.member.core.session.states import State
 
 CONNECT_TIMEOUT_MS: Final = 3_000
 """The time that a connection has to be opened, with TLS and a log-in where there is one."""
-ANSWER_TIMEOUT_MS: Final = 3_000
-"""The time that a hello has, and the answer to FindCoordinator."""
+HELLO_TIMEOUT_MS: Final = 3_000
+"""The time that a hello has, which a node says at once to whoever connects: one that is silent is gone or hangs."""
+ANSWER_TIMEOUT_MS: Final = 10_000
+"""The time that the answer to FindCoordinator has. The node has said hello on this connection, so it lives, and what it
+has to do first may be much."""
 REGISTER_TIMEOUT_MS: Final = 10_000
-"""The time that the answer to RegisterConsumer has: a coordinator may first have to ask about new topics.
+"""The time that the answer to RegisterConsumer has, unless the node asks for more because many others come: it may
+first have to ask about new topics."""
+MOST_REGISTER_MS: Final = 120_000
+"""The most time for a registration that a node is given because it asks for it.
 
 A node that was silent has twice each of these times, four times and in the end eight times, until it has let the member
 in. One that a crowd of members comes to at once is late with all of them, and what a member gives up the node has done

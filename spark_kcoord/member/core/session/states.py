@@ -22,12 +22,12 @@ class State(Enum):
     next node is tried. Calls wait."""
     FINDING = "finding"
     """FindCoordinator is out. The node we are connected to leads to REGISTERING, another one to CONNECTING to it; a
-    refusal that may pass, one of an earlier epoch, a lost connection or 3 s of silence to WAITING; a final refusal to
+    refusal that may pass, one of an earlier epoch, a lost connection or 10 s of silence to WAITING; a final refusal to
     FAILED. Calls wait."""
     REGISTERING = "registering"
     """RegisterConsumer is out, naming what is owned and claimed. Acceptance leads to JOINED; a refusal that may pass
-    (also a place that is taken, for one session time-out), a lost connection or 10 s of silence to WAITING; a final
-    refusal to FAILED. Calls wait."""
+    (also a place that is taken, for one session time-out), a lost connection or 10 s of silence (more where the
+    node has asked for it) to WAITING; a final refusal to FAILED. Calls wait."""
     JOINED = "joined"
     """A member with a coordinator: pings go out, pushes are obeyed, calls are sent one at a time. A lost connection,
     two thirds of the session time-out without an answer (a fifth where other nodes are known), being fenced or a

@@ -18,10 +18,10 @@ from coordinator.core.events import (
 )
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
-from coordinator.core.requests.finding import Neighbours
+from coordinator.core.requests.finding import PATIENCE_EACH_MS, Neighbours
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
-from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, RegisterConsumer
+from coordinator.protocol.parts import NodeAddress, Subscription
 
 HERE, SECOND, THIRD = (NodeAddress(number, f"n{number}", 9191) for number in (1, 2, 3))
 HOLD_MS = 1_000
@@ -56,9 +56,17 @@ class Asking:
         self.happen(RequestArrived(self._asked, 1, FindCoordinator("g", leader_epoch)))
         return self._asked
 
-    def know(self, leader: NodeAddress | None, leader_epoch: int = 0, *unheard: int) -> None:
+    def know(
+        self,
+        leader: NodeAddress | None,
+        leader_epoch: int = 0,
+        *unheard: int,
+        live: tuple[NodeAddress, ...] = (HERE, SECOND, THIRD),
+        replicas: tuple[int, ...] = (),
+    ) -> None:
         leaders = {} if leader is None else {0: (leader_epoch, leader)}
-        self.take(self.node.know(Neighbours(leaders, (HERE, SECOND, THIRD), frozenset(unheard)), self.now_ms))
+        known = Neighbours(leaders, live, frozenset(unheard), {0: replicas})
+        self.take(self.node.know(known, self.now_ms))
 
     def pass_ms(self, ms: int) -> None:
         self.now_ms += ms
@@ -236,3 +244,79 @@ def test_very_many_held_questions_are_answered_in_one_step_with_one_look_at_each
     numbers = [asking.ask(4) for _ in range(5_000)]
     asking.know(THIRD, 5)
     assert {said(asking.answers[number]) for number in numbers} == {(THIRD, 5)}
+
+
+# ---- who would lead next --------------------------------------------------------------------------------------------
+
+
+def test_leader_names_the_other_replicas_in_the_order_in_which_they_are_elected() -> None:
+    asking = Asking()
+    asking.know(None, replicas=(3, 1, 2))
+    asking.lead(5)
+    asking.load(5)
+    assert asking.answers[asking.ask()].successors == (3, 2)
+
+
+@pytest.mark.parametrize(("unheard", "live"), [((3,), (HERE, SECOND, THIRD)), ((), (HERE, SECOND))])
+def test_replica_that_is_not_heard_or_does_not_live_is_named_last(
+    unheard: tuple[int, ...], live: tuple[NodeAddress, ...]
+) -> None:
+    asking = Asking()
+    asking.know(None, 0, *unheard, live=live, replicas=(3, 1, 2))
+    asking.lead(5)
+    asking.load(5)
+    assert asking.answers[asking.ask()].successors == (2, 3)
+
+
+def test_node_that_does_not_lead_names_itself_where_it_is_a_replica() -> None:
+    asking = Asking()
+    asking.know(THIRD, 4, replicas=(2, 1, 3))
+    answer = asking.answers[asking.ask()]
+    assert (said(answer), answer.successors) == ((THIRD, 4), (2, 1))
+
+
+def test_node_that_was_not_told_who_has_the_log_names_nobody() -> None:
+    asking = Asking()
+    asking.know(THIRD, 4)
+    assert asking.answers[asking.ask()].successors == ()
+
+
+# ---- how long a registration may take -------------------------------------------------------------------------------
+
+
+def serving() -> Asking:
+    asking = Asking()
+    asking.lead(5)
+    asking.load(5)
+    return asking
+
+
+def test_each_member_that_is_to_register_here_is_asked_for_more_patience_than_the_one_before() -> None:
+    asking = serving()
+    asked = [asking.answers[asking.ask()].patience_ms for _ in range(3)]
+    assert asked == [PATIENCE_EACH_MS, 2 * PATIENCE_EACH_MS, 3 * PATIENCE_EACH_MS]
+
+
+def test_questions_that_were_held_together_are_asked_for_it_one_by_one() -> None:
+    asking = Asking()
+    asking.lead(5)
+    numbers = [asking.ask() for _ in range(3)]
+    asking.load(5)
+    assert [asking.answers[number].patience_ms // PATIENCE_EACH_MS for number in numbers] == [1, 2, 3]
+
+
+def test_who_registers_or_hangs_up_is_waited_for_no_longer() -> None:
+    asking = serving()
+    registers, goes, asking_again = (asking.ask() for _ in range(3))
+    request = RegisterConsumer(
+        "g", "", "i1", Subscription(("t",)), "c", 1, 10_000, rebalance_timeout_ms=10_000, reset_policy=None
+    )
+    asking.happen(RequestArrived(registers, 2, request, "m1"), ConnectionClosed(goes, "it closed it"))
+    asking.happen(ConnectionClosed(asking_again, "it closed it"))
+    assert asking.answers[asking.ask()].patience_ms == PATIENCE_EACH_MS
+
+
+def test_whoever_is_sent_elsewhere_is_asked_for_no_patience() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    assert asking.answers[asking.ask()].patience_ms == 0

@@ -9,6 +9,8 @@ import pytest
 
 from coordinator.config import ServerSettings
 from coordinator.core.security.principal import Principal
+from coordinator.protocol.codec import encode_message
+from coordinator.protocol.framing import encode_envelope
 from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
@@ -154,7 +156,9 @@ def test_everything_that_came_in_one_read_is_answered_by_few_writes() -> None:
     play(act)
 
 
-def test_what_came_before_the_end_of_a_connection_is_told_before_its_end_also_when_handling_takes_long() -> None:
+def test_what_a_member_said_before_the_end_of_its_connection_is_told_before_its_end_also_when_handling_takes_long() -> (
+    None
+):
     async def act(on: Scene) -> None:
         loop = asyncio.get_running_loop()
 
@@ -165,6 +169,8 @@ def test_what_came_before_the_end_of_a_connection_is_told_before_its_end_also_wh
                 pass
 
         peers = await connect_many(on, 4)
+        for connection in on.server._live:
+            connection.is_member = True
         on.listener.on_request = take_long
         for peer in peers:
             peer.writer.write(peer.session.send_request(Ping(1))[1])
@@ -173,6 +179,49 @@ def test_what_came_before_the_end_of_a_connection_is_told_before_its_end_also_wh
         for connection_id in range(1, 5):
             kinds = [told[0] for told in on.listener.told if told[1] == connection_id]
             assert kinds == ["opened", "request", "closed"]
+
+    play(act)
+
+
+def test_who_hangs_up_while_it_waits_for_its_turn_is_not_heard() -> None:
+    async def act(on: Scene) -> None:
+        gone, stays = await connect_many(on, 2)
+        on.server.hold_input(1 << 30)  # which gives nobody a turn
+        for connection in tuple(on.server._live):
+            connection._wait()
+        for peer in (gone, stays):
+            peer.writer.write(peer.session.send_request(Ping(1))[1])
+        gone.writer.close()
+        await until(lambda: on.server.connections == 1)
+        assert on.listener.told[2:] == [("closed", 1, "its process closed it or ended")]
+        on.server.release_input()
+        on.pass_ms(1)
+        await until(lambda: on.listener.told[3:] == [("request", 2, Ping(1))])
+
+    play(act)
+
+
+def test_what_is_said_meanwhile_is_heard_in_the_same_turn_and_only_a_little_of_it_is_read() -> None:
+    async def act(on: Scene) -> None:
+        peer = await on.connect(hello=False)
+        await until(lambda: on.server.connections == 1)
+        (connection,) = on.server._live
+        on.server.hold_input(1 << 30)
+        connection._wait()
+        said = peer.session.send_hello(), encode_envelope(1, encode_message(Ping(1)))
+        for each in said:
+            peer.writer.write(each)
+            await peer.writer.drain()
+        await until(lambda: connection._held == b"".join(said))
+        connection.take_turn()
+        assert [told[0] for told in on.listener.told] == ["opened", "request"]
+        connection._wait()
+        peer.writer.write(bytes(8 << 20))
+        await until(lambda: bool(connection._held))
+        for _ in range(20):
+            await asyncio.sleep(0.001)
+        assert len(connection._held) < 1 << 20
+        peer.writer.transport.abort()
 
     play(act)
 

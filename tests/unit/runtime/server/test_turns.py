@@ -50,6 +50,38 @@ def test_those_who_wait_take_turns_and_who_says_much_comes_after_those_who_do_no
     run(act())
 
 
+def test_those_who_have_asked_nothing_yet_come_before_those_who_wait_for_longer_and_leave_them_a_quarter() -> None:
+    async def act() -> None:
+        time, order = HandTime(), list[str]()
+        turns: Turns[Talker] = Turns(lambda: False, time)
+        for number in range(6):
+            turns.wait(Talker(f"w{number}", turns, time, order, 1), says_much=False)
+        for number in range(6):
+            turns.wait(Talker(f"n{number}", turns, time, order, 1), says_much=False, is_new=True)
+        assert len(turns) == 12
+        await asyncio.sleep(0)  # a turn of a millisecond, of which each takes half of one
+        assert order == ["n0", "n1", "w0"]
+        await until(lambda: not turns.is_behind)
+        assert order[3:6] == ["n2", "n3", "w1"]
+        assert order[-3:] == ["w3", "w4", "w5"]
+
+    run(act())
+
+
+def test_who_has_asked_nothing_yet_and_is_gone_gets_no_turn() -> None:
+    async def act() -> None:
+        time, order = HandTime(), list[str]()
+        turns: Turns[Talker] = Turns(lambda: False, time)
+        stays, goes = (Talker(name, turns, time, order, 1) for name in "sg")
+        turns.wait(goes, says_much=False, is_new=True)
+        turns.wait(stays, says_much=False, is_new=True)
+        turns.forget(goes)
+        await until(lambda: order == ["s"])
+        assert len(turns) == 0
+
+    run(act())
+
+
 def test_a_turn_is_over_once_its_time_is_spent_and_the_next_one_begins_by_itself() -> None:
     async def act() -> None:
         time = HandTime()

@@ -141,7 +141,6 @@ FOLLOWING: dict[State, dict[str, State]] = {
         "close": State.CLOSED,
         "garbage": State.WAITING,
         "lost": State.WAITING,
-        "tick": State.WAITING,
     },
     State.REGISTERING: {
         "leave": State.CLOSED,
