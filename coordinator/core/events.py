@@ -87,6 +87,11 @@ class DiskFailed:
 
     why: str
 
+    @property
+    def halts_for(self) -> str:
+        """Return why the node ends."""
+        return f"the disk failed, so nothing more can be promised: {self.why}"
+
 
 @dataclass(frozen=True, slots=True)
 class LeadershipGiven:

@@ -259,7 +259,7 @@ class Node:
                 case DiskFailed():
                     self._is_halted = True
                     self._gates.drop_all()
-                    return [Halt(f"the disk failed, so nothing more can be promised: {event.why}")]
+                    return [Halt(event.halts_for)]
                 case _:
                     assert_never(event)
         except NotServedError as error:

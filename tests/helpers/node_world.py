@@ -379,6 +379,7 @@ class NodeWorld:
         log: LogPosition | None = None,
         is_rejoining: bool = False,
         age_ms: int = 0,
+        is_leaving: bool = False,
         principal: Principal = ANONYMOUS,
     ) -> Member:
         """Connect a member that has its registration ready and has not sent it."""
@@ -410,6 +411,7 @@ class NodeWorld:
             log=log,
             is_rejoining=is_rejoining,
             age_ms=age_ms,
+            is_leaving=is_leaving,
         )
         return member
 

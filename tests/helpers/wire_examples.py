@@ -86,6 +86,7 @@ REQUESTS: tuple[m.Request, ...] = (
         log=LOG,
         is_rejoining=True,
         age_ms=1_500,
+        is_leaving=True,
     ),
     m.Ping(12, (TO_COMMIT,), 250),
     m.FetcherStarted((OWNED,)),

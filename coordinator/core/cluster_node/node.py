@@ -215,6 +215,8 @@ class ClusterNode:
                     replication.tick(event)
             case events.RulesChanged(acl) if self._authorizer is not None:
                 self._authorizer.change(acl)
+            case events.DiskFailed() if replication is None:
+                self._halt(event.halts_for)
             case _ if replication is None:
                 pass  # a contact or a report of what a node that is not registered has not asked for
             case events.RequestArrived(request=DescribeCluster()) if replication.coordinator.may(event):
@@ -432,12 +434,8 @@ class ClusterNode:
                     self._out += [effect, *set_aside(effect)]
                 case NodeAnswered():
                     self._do(self._rooms.decide(effect, self._now_ms))
-                case wanted.HaltNode(why):
+                case wanted.HaltNode(why) | done.Halt(why):
                     self._halt(why)
-                    return True
-                case done.Halt():
-                    self.is_halted = True
-                    self._out.append(effect)
                     return True
                 case _:
                     self._out.append(effect)

@@ -208,5 +208,8 @@ class DiskPort(Protocol):
         ...
 
     def delete_aside(self, before_ms: int) -> tuple[str, ...]:
-        """Delete the logs that were moved aside before a wall time, and return their names. Blocks."""
+        """Delete the logs that were moved aside before a wall time, and return their names. Blocks.
+
+        Raises StorageError, after all have been tried, for one that cannot be deleted: nobody relies on it.
+        """
         ...

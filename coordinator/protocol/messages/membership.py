@@ -75,6 +75,9 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     does not name is a later process's. So is one that began to run after this process had begun, `age_ms` ago. Such a
     claim is not dropped; the registration is refused.
 
+    With `is_leaving` the member comes back for nothing but to leave. Where it is no member any more, and nothing is
+    held for it, it is refused with UNKNOWN_MEMBER_ID and the group stays as it is.
+
     `application` names the program that the member belongs to, the same for each of its members and for those of no
     other program. Two members of one program whose subscriptions overlap halve what each is to read; the second is
     refused, unless both say `shares_application`. A member that does not `commits` reads and writes no offset: its
@@ -103,6 +106,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
         ErrorCode.STATE_LIMIT_REACHED,
         ErrorCode.MEMBER_ID_IN_USE,
         ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.UNKNOWN_MEMBER_ID,
         ErrorCode.SECOND_MEMBER_OF_APPLICATION,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -137,6 +141,7 @@ class RegisterConsumer(WireRequest, frozen=True, tag=2):
     log: LogPosition | None = None
     is_rejoining: bool = False
     age_ms: int = 0
+    is_leaving: bool = False
 
 
 class RegisterConsumerResponse(WireMessage, frozen=True, tag=102):

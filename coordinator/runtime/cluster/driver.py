@@ -73,7 +73,8 @@ class ClusterDriver(Driver):
         self._is_turn_awaited = False
         self._deleted_keep_ms = deleted_keep_ms
         self._delete_due_ms = 0
-        self._logs = LogWork(self._loop, self._disk, self._report, self.disk_failed, self.clock.wall_ms, self._log)
+        self._began_ms = self.clock.wall_ms() - self.clock.monotonic_ms()
+        self._logs = LogWork(self._loop, self._disk, self._report, self.disk_failed, self._lived_to_ms, self._log)
         self._perform_own: dict[type, Callable[[Any], None]] = {
             JoinedCluster: self._join,
             RememberSeen: lambda effect: directory.remember_seen(effect.node_epoch, effect.buckets),
@@ -135,7 +136,11 @@ class ClusterDriver(Driver):
         now_ms = self.clock.monotonic_ms()
         if now_ms >= self._delete_due_ms:
             self._delete_due_ms = now_ms + DELETE_EVERY_MS
-            self._logs.delete_aside(self.clock.wall_ms() - self._deleted_keep_ms)
+            self._logs.delete_aside(self._lived_to_ms() - self._deleted_keep_ms)
+
+    def _lived_to_ms(self) -> int:
+        """Return the start's wall time and the time lived since: a clock that is set deletes nothing any sooner."""
+        return self._began_ms + self.clock.monotonic_ms()
 
     def _run(self, decide: Callable[..., list[Any]], *arguments: object) -> None:
         super()._run(decide, *arguments)

@@ -2,7 +2,7 @@
 
 Logs are opened one after another, in the order in which that was asked for, and a log that is to go while it waits for
 its opening goes after it. Reports come as events. A log that must not be served, and a disk that refuses, is a failure
-of the disk, which ends the node.
+of the disk, which ends the node. One that nobody needs any more and that cannot be deleted is none: it is tried again.
 """
 
 import asyncio
@@ -45,6 +45,9 @@ class LogWork:
         self._disk = disk
         self._report = report
         self._wall_ms = wall_ms
+        self._log = log
+        self._not_deleted = ""
+        """Why something could not be deleted, as it was said last."""
         self._opening: Counter[int] = Counter()
         """By shard, the openings that have not come to their end."""
         self._openings = _Worker("kcoord-open-logs", on_failure, log)
@@ -83,8 +86,8 @@ class LogWork:
         self._loads.read(effect.shard, effect.leader_epoch, effect.after_ms, read)
 
     def delete_aside(self, before_ms: int) -> None:
-        """Delete what was moved aside before a wall time."""
-        self._openings.do(partial(self._disk.delete_aside, before_ms))
+        """Delete what was moved aside before a wall time, as far as that can be done."""
+        self._openings.do(partial(self._delete_aside, before_ms))
 
     def stop(self) -> None:
         """Begin nothing more; that the disk is closed meanwhile is no failure of what is under way."""
@@ -105,6 +108,16 @@ class LogWork:
 
     def _has_opened(self, shard: int) -> None:
         self._opening[shard] -= 1
+
+    def _delete_aside(self, before_ms: int) -> None:
+        why = ""
+        try:
+            self._disk.delete_aside(before_ms)
+        except StorageError as error:
+            why = str(error)
+        if why and why != self._not_deleted:
+            self._log.warning("aside-not-deleted", why=f"{why}. No shard needs it any more; it is tried again")
+        self._not_deleted = why
 
     def _read(self, effect: ReadLog) -> None:
         shard, begin = effect.shard, effect.begin

@@ -19,7 +19,7 @@ from coordinator.core.log.entry import Batch
 from coordinator.core.log.requests import Change, CloseLog, CutLog, ForgetIncoming, MoveAside
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogSink, OpenedLog, RecoveredShard, SnapshotPart
-from coordinator.runtime.disk.files import Files, explained
+from coordinator.runtime.disk.files import DiskError, Files, explained
 from coordinator.runtime.disk.log_view import LogView
 from coordinator.runtime.disk.segment_files import SegmentFiles
 from coordinator.runtime.disk.snapshot_files import read_part
@@ -86,14 +86,19 @@ class LogFiles:
             self._rename(self._data_dir / name, self._free(self._names(), ASIDE, shard, moved_ms))
 
     def delete_aside(self, before_ms: int) -> tuple[str, ...]:
-        """Delete what was moved aside before a wall time; returns the names."""
+        """Delete what was moved aside before a wall time; returns the names. Raises when all has been tried."""
         names = tuple(name for name, _, moved_ms in self.moved(ASIDE) if moved_ms < before_ms)
+        failed: DiskError | None = None
         for name in names:
             directory = self._data_dir / name
-            with explained("delete", directory):
+            try:
                 for inner in self._files.names(directory):
                     self._files.delete(directory / inner)
                 self._files.delete_directory(directory)
+            except OSError as error:
+                failed = failed or DiskError(f"{directory} cannot be deleted: {error}")
+        if failed is not None:
+            raise failed
         return names
 
     # ---- opened ------------------------------------------------------------------------------------------------------

@@ -73,6 +73,11 @@ class Calls:
         return self._in_flight is not None and isinstance(self._in_flight.request, LeaveGroup)
 
     @property
+    def wants_to_leave(self) -> bool:
+        """True from the first call that leaves on: nothing after it is of use."""
+        return any(isinstance(call.request, LeaveGroup) for call in self)
+
+    @property
     def deadline_ms(self) -> int | None:
         """The time at which the first of them gives up."""
         return min((call.deadline_ms for call in self), default=None)
@@ -106,6 +111,14 @@ class Calls:
             self._in_flight = None
         self._waiting = deque(call for call in self._waiting if call.deadline_ms > now_ms)
         return overdue
+
+    def remove_leaves(self) -> list[Call]:
+        """Remove and return the calls that leave."""
+        leaves = [call for call in self if isinstance(call.request, LeaveGroup)]
+        if self.is_leaving:
+            self._in_flight = None
+        self._waiting = deque(call for call in self._waiting if not isinstance(call.request, LeaveGroup))
+        return leaves
 
     def remove_all(self) -> list[Call]:
         """Remove and return every call."""

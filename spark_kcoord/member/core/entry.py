@@ -23,6 +23,7 @@ from coordinator.protocol.parts import StartHint
 from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member import refusals
+from spark_kcoord.member.core.calls import Calls
 from spark_kcoord.member.core.effects import Joined, NoticeKind
 from spark_kcoord.member.core.held.holdings import Holdings
 from spark_kcoord.member.core.known_log import KnownLog
@@ -64,6 +65,7 @@ class Entry:
 
     __slots__ = (
         "_began_ms",
+        "_calls",
         "_doubted_since_ms",
         "_holdings",
         "_in_use",
@@ -93,6 +95,7 @@ class Entry:
         holdings: Holdings,
         log: KnownLog,
         outbox: Outbox,
+        calls: Calls,
         *,
         incarnation: str,
         pid: int,
@@ -109,6 +112,7 @@ class Entry:
         self._holdings = holdings
         self._log = log
         self._outbox = outbox
+        self._calls = calls
         self._incarnation = incarnation
         self._pid = pid
         self._began_ms: int | None = None
@@ -241,6 +245,7 @@ class Entry:
             log=self._log.position,
             is_rejoining=self.joined is not None,
             age_ms=0 if self._began_ms is None else self._link.now_ms - self._began_ms,
+            is_leaving=self._calls.wants_to_leave,
         )
 
     def _register(self) -> Setback | None:

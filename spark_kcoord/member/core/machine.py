@@ -94,16 +94,15 @@ class Member:
         log: LogPosition | None = None,
     ) -> None:
         self.settings = settings
-        self._outbox = Outbox()
+        self._outbox, self._calls = Outbox(), Calls()
         self._holdings = Holdings(claims)
         self._log = KnownLog(log)
         self._lease = Lease(settings.session_timeout_ms)
         nodes_known = Nodes(settings.coordinators, jitter, remembered=nodes)
         self._link = Link(nodes_known, self._lease, self._outbox, jitter)
-        rooms = (self._link, self._lease, self._holdings, self._log, self._outbox)
+        rooms = (self._link, self._lease, self._holdings, self._log, self._outbox, self._calls)
         hints = (*checkpoint_hints, *settings.hints)
         self._entry = Entry(settings, *rooms, incarnation=incarnation, pid=pid, member_id=member_id, hints=hints)
-        self._calls = Calls()
         self._requests = Requests(settings, self._link, self._holdings, self._calls, self._outbox)
         self._fatal: KcoordError | None = None
         self._absence = Absence(settings.coordinator_timeout_ms)
@@ -227,6 +226,12 @@ class Member:
             return
         self._ask(call_id, LeaveGroup(finals), timeout_ms)
 
+    def _be_gone(self) -> None:
+        """Complete what waits to leave: it is no member any more."""
+        for call in self._calls.remove_leaves():
+            self._outbox.complete(call.call_id, None)
+        self._on_close()
+
     def _on_close(self) -> None:
         self._end(Step.CLOSE, refusals.closed(self.settings), "closed by its owner")
 
@@ -297,6 +302,9 @@ class Member:
                 pass
 
     def _on_entry(self, asked: Asked, response: Response, refusal: Refusal | None) -> None:
+        if refusal is not None and refusal[0] in refusals.LOST_MEMBERSHIP and self._calls.wants_to_leave:
+            self._be_gone()
+            return
         self._suffer(self._entry.hear(asked, response))
         if self._link.state is State.JOINED:
             self._absence.end()
@@ -312,12 +320,10 @@ class Member:
             self._fail_for_good(setback.error)
 
     def _on_refused_member(self, refusal: Refusal) -> None:
-        code, _ = refusal
-        why = show_refusal(refusal)
-        if code in refusals.LOST_MEMBERSHIP:
-            self._on_fenced(why)
+        if refusal[0] in refusals.LOST_MEMBERSHIP:
+            self._on_fenced(show_refusal(refusal))
         else:
-            self._lose(why, is_elsewhere_better=code in BETTER_ELSEWHERE)
+            self._lose(show_refusal(refusal), is_elsewhere_better=refusal[0] in BETTER_ELSEWHERE)
 
     def _on_fenced(self, why: str) -> None:
         if self._calls.is_leaving:
@@ -380,15 +386,11 @@ class Member:
     def _on_call_refused(self, request: CallRequest, refusal: Refusal) -> None:
         code, _ = refusal
         call = self._calls.in_flight
-        is_current = call is not None and call.request is request
         if isinstance(request, LeaveGroup) and code in refusals.LOST_MEMBERSHIP:
-            if call is not None and is_current:
-                self._calls.finish()
-                self._outbox.complete(call.call_id, None)
-            self._on_close()
+            self._be_gone()
         elif code in refusals.LOST_MEMBERSHIP or code in PASSING:
             self._on_refused_member(refusal)
-        elif call is not None and is_current:
+        elif call is not None and call.request is request:
             self._calls.finish()
             self._outbox.fail(call.call_id, refusals.call_refused(self.settings, refusal))
 

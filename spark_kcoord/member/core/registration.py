@@ -32,10 +32,12 @@ def introduce(
     log: LogPosition | None = None,
     is_rejoining: bool = False,
     age_ms: int = 0,
+    is_leaving: bool = False,
 ) -> Registration:
     """Return the registration of a process that has these holdings; `hints` are a checkpoint's, then an option's.
 
     `is_rejoining` when this process has been the member before; it began with its checkpoint `age_ms` ago.
+    With `is_leaving` it comes back for nothing but to leave.
     """
     request = RegisterConsumer(
         group_id=settings.group_id,
@@ -64,6 +66,7 @@ def introduce(
         log=log,
         is_rejoining=is_rejoining,
         age_ms=age_ms,
+        is_leaving=is_leaving,
     )
     claims = holdings.open_claims()
     known = _start_hints(holdings, hints)

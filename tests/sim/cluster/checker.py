@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ClusterChecker", "ViolationError"]
 
 SESSION_MS = 20_000
-"""The session time-out of every member: so long is each one heard of, by whoever serves its shard."""
+"""The session time-out of scripted members: so long is each one heard of, by whoever serves its shard."""
 
 
 class ClusterChecker:
@@ -41,6 +41,7 @@ class ClusterChecker:
         self._cluster = cluster
         self._schedule = schedule
         self.coverage: Counter[str] = Counter()
+        self.session_ms = SESSION_MS
         self.leaderless: list[ShardEntry] = []
         """The entries that named no leader, each time that one was written."""
         self.is_command_void = False
@@ -340,7 +341,7 @@ class ClusterChecker:
             since_ms = self._served_since_ms.get((process.number, process.life, shard), self._schedule.now_ms)
             had_ms = self._schedule.now_ms - since_ms
             why = f"{process.name}, which has served {had_ms} ms: {notice}"
-            self._require(had_ms >= SESSION_MS, "NoEarlyExpiry", why)
+            self._require(had_ms >= self.session_ms, "NoEarlyExpiry", why)
 
     # ---- what is said -----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import Push, Response
+from coordinator.protocol.parts import FinalOffset
 from coordinator.protocol.session import RequestReceived, Role, Session
 from spark_kcoord.member.core import effects as e
 from spark_kcoord.member.core import events
@@ -118,12 +119,18 @@ class MachineMember:
         self._wires: dict[int, Wire] = {}
         self._calls = 0
         self._committing: dict[int, tuple[OffsetToCommit, ...]] = {}
+        self._is_leaving = False
         clients.all.append(self)  # type: ignore[arg-type]
 
     @property
     def is_member(self) -> bool:
         """True while a node has let it in."""
         return self.member.state is State.JOINED
+
+    @property
+    def member_id(self) -> str:
+        """The id that it has in its group, or had last."""
+        return self.member.member_id
 
     @property
     def link(self) -> Link | None:
@@ -141,6 +148,17 @@ class MachineMember:
         self._call(events.JoinCall())
         self._work()
 
+    def leave(self, timeout_ms: int | None) -> None:
+        """Leave for good, within a time if there is one; nobody counts it any more."""
+        self._is_leaving = True
+        self.clients.all.remove(self)  # type: ignore[arg-type]
+        self._calls += 1
+        finals = tuple(
+            FinalOffset(part.topic, part.partition, part.owner_epoch, None)
+            for part in self.member.assignment.partitions
+        )
+        self.step(events.CallMade(self._calls, events.LeaveCall(finals), timeout_ms))
+
     def _call(self, call: events.AnyCall) -> int:
         self._calls += 1
         self.step(events.CallMade(self._calls, call))
@@ -148,6 +166,8 @@ class MachineMember:
 
     def _work(self) -> None:
         clients = self.clients
+        if self._is_leaving:
+            return
         clients.schedule.after(clients.dice.choice(self.paces_ms), self._work)
         parts = self.member.assignment.partitions
         if self._committing or not parts or not self.is_member:
@@ -189,6 +209,8 @@ class MachineMember:
                 schedule.at(now_ms, self._wake, now_ms)
             case e.Completed(call_id, result) if call_id in self._committing:
                 self._acknowledged(self._committing.pop(call_id), result)
+            case e.Failed(call_id) if self._is_leaving:
+                self._committing.pop(call_id, None)  # the leave was answered first
             case e.Failed(call_id, error):
                 self._committing.pop(call_id, None)
                 raise ViolationError("MembersGoOn", f"{self.name}: {error}")
@@ -218,8 +240,11 @@ class MachineMember:
 class MachineWorld(ClusterWorld):
     """A world whose members are machines; the readers are scripted."""
 
+    reader_paces_ms = (20, 100)
+
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
         super().__init__(seed, mix, dice)
+        self.checker.session_ms = SESSION_MS
         self.members: list[MachineMember] = []
 
     def _begin(self) -> None:
@@ -231,7 +256,7 @@ class MachineWorld(ClusterWorld):
             member = MachineMember(self.clients, f"c{number}", group_id, self.mix.paces_ms)
             self.members.append(member)
             schedule.after(dice.choice((0, 500)), member.begin)
-            schedule.after(1_000, Reader(self.clients, f"r{number}", group_id, (20, 100)).begin)
+            schedule.after(1_000, Reader(self.clients, f"r{number}", group_id, self.reader_paces_ms).begin)
 
 
 class FailoverWorld(MachineWorld):

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from coordinator.core.groups.membership import registration
 from coordinator.core.requests.finding import Finder
 from spark_kcoord.member.core.held.holdings import Holdings
+from tests.sim.cluster.leaving import LeavingWorld
 from tests.sim.cluster.machines import FailoverWorld
 from tests.sim.cluster.world import ClusterWorld
 
@@ -19,6 +21,10 @@ def never_knows_better() -> Patches:
     return [(Finder, "_knows_better", lambda finder, shard, leader_epoch: False)]
 
 
+def joins_again_to_leave() -> Patches:
+    return [(registration, "_is_there", lambda group, member_id: True)]
+
+
 MISTAKES: Final[Mapping[str, tuple[str, Callable[[], Patches], type[ClusterWorld]]]] = {
     "owns-nothing-until-told": (
         "a member that is back gives up what it has before it is told what that is",
@@ -29,5 +35,10 @@ MISTAKES: Final[Mapping[str, tuple[str, Callable[[], Patches], type[ClusterWorld
         "a node holds every question for a leader that another node is",
         never_knows_better,
         FailoverWorld,
+    ),
+    "joins-again-to-leave": (
+        "a member whose leave was decided, and not answered, is let in anew to leave again",
+        joins_again_to_leave,
+        LeavingWorld,
     ),
 }

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.sim.cluster.leaving import LeavingWorld
 from tests.sim.cluster.machines import FailoverWorld, MachineWorld
 from tests.sim.cluster.mutants import hunt_cluster
 from tests.sim.cluster.mutants_members import MISTAKES
@@ -27,8 +28,15 @@ def test_members_keep_all_they_have_while_one_leader_after_the_other_is_killed(s
     assert outcome.faults > 0
 
 
+def test_member_that_leaves_while_its_leader_moves_changes_its_group_once() -> None:
+    outcome = run_cluster_seed(0, story_lines=60, kind=LeavingWorld)
+    assert outcome.broken == "", outcome.shown
+    assert outcome.coverage["leaves"] > 0
+    assert outcome.coverage["leader_changes"] > 0
+
+
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_of_members_or_of_who_finds_their_leader_is_found(name: str) -> None:
     outcome, _ = hunt_cluster(name, most_seeds=20)
     assert outcome is not None
-    assert outcome.broken in {"MembersKeepWhatTheyHave", "Liveness"}, outcome.shown
+    assert outcome.broken in {"MembersKeepWhatTheyHave", "Liveness", "LeavesOnce"}, outcome.shown

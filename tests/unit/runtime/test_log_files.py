@@ -159,3 +159,15 @@ def failing(files: MemoryFiles, stop: int, code: int) -> "count[int]":
 
     files.fail = fail
     return calls
+
+
+def test_what_cannot_be_deleted_of_logs_that_were_moved_aside_keeps_no_other_one(tmp_path: Path) -> None:
+    logs = opened(OsFiles(), tmp_path, 2, 3)
+    for shard in range(2):
+        logs.move(shard, "aside", 1000 + shard)
+    (tmp_path / "aside-00000-1000" / "looked-at").mkdir()
+    with pytest.raises(StorageError, match="aside-00000-1000"):
+        logs.delete_aside(10**15)
+    assert [name for name, *_ in logs.moved("aside")] == ["aside-00000-1000"]
+    (tmp_path / "aside-00000-1000" / "looked-at").rmdir()
+    assert logs.delete_aside(10**15) == ("aside-00000-1000",)

@@ -96,6 +96,10 @@ class Membership:
             self._refuse(registration, *refusal)
             return
         group = desk.group(request.group_id)
+        if request.is_leaving and not _is_there(group, request.member_id):
+            why = f"{request.member_id} is no member of group {request.group_id} any more, and wants to leave it"
+            self._refuse(registration, ErrorCode.UNKNOWN_MEMBER_ID, why)
+            return
         no_more = why_no_more_groups(desk, connection) if group is None else None
         if no_more is not None:
             self._refuse(registration, *no_more)
@@ -443,3 +447,8 @@ class Membership:
             held=len(group.owned_by(member_id)),
         )
         self._desk.respond(registration.connection_id, registration.correlation_id, response)
+
+
+def _is_there(group: GroupState | None, member_id: str) -> bool:
+    """Return whether there is something for a member to leave: its place, or what is held for it."""
+    return group is not None and (member_id in group.members or bool(group.owned_by(member_id)))

@@ -32,6 +32,7 @@ from tests.helpers.loopback import RememberedLog, until
 pytestmark = pytest.mark.usefixtures("each_event_loop")
 
 Script = Callable[[Any], list[Any]]
+HOUR_MS = 3_600_000
 PIECE = SnapshotPiece(3, 1, (b"s",), 0, True)
 BATCH = Batch(5, 2, (b"r",))
 
@@ -49,6 +50,15 @@ class ScriptedNode:
         return self.script(event)
 
 
+class SettableClock(SystemClock):
+    """A machine's clocks, of which a person sets the wall clock ahead."""
+
+    ahead_ms = 0
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.ahead_ms
+
+
 class World:
     """All ports at once: writes down what is asked of it, in order; `refuses` has calls raise."""
 
@@ -57,9 +67,12 @@ class World:
         self.refuses: dict[str, Exception] = {}
         self.pending_bytes = 0
         self.joined = 0
+        self.deleted_before: list[int] = []
+        """The wall times before which logs were to be deleted that were moved aside."""
         self.log = RememberedLog()
         self.node = ScriptedNode(script)
-        self.driver = ClusterDriver(SystemClock(), self.log.logger, asyncio.get_running_loop())
+        self.clock = SettableClock()
+        self.driver = ClusterDriver(self.clock, self.log.logger, asyncio.get_running_loop())
         self.driver.connect(self.node, disk=self, kafka=self, sender=self)  # type: ignore[arg-type]
         peers = SimpleNamespace(
             join=self._doing("join peers"),
@@ -74,7 +87,7 @@ class World:
             peers_clock=SystemClock(),
             zookeeper=SimpleNamespace(read=self._doing("zk read"), commit=self._doing("zk commit")),  # type: ignore[arg-type]
             on_joined=self._joined,
-            deleted_keep_ms=0,
+            deleted_keep_ms=HOUR_MS,
         )
         self.driver.start()
 
@@ -101,6 +114,8 @@ class World:
         do = self._doing(name)
 
         def asked(*arguments: Any, **named: Any) -> Any:
+            if name == "delete_aside":
+                self.deleted_before.append(*arguments)
             if name not in ("delete_aside", "flush", "check_deadlines"):
                 do(*arguments, **named)
             return answers.get(name)
@@ -294,3 +309,16 @@ def test_a_node_that_drains_hears_its_disk_and_the_others_and_nobody_else() -> N
 def test_a_node_that_halts_is_not_told_that_its_turn_has_ended() -> None:
     world = play(at_connection(Halt("told to")), a_turn)
     assert i.TurnEnded() not in world.node.events
+
+
+def test_a_wall_clock_that_is_set_while_the_node_runs_deletes_no_log_any_sooner() -> None:
+    async def act(world: World) -> None:
+        world.clock.ahead_ms = 5 * HOUR_MS
+        world.driver._perform(r.DropReplica(3, deletes=True))
+        world.clock.ahead_ms = 50 * HOUR_MS
+        world.driver._delete_due_ms = 0
+        await until(lambda: len(world.deleted_before) > 0)
+
+    world = play(lambda _: [], act)
+    (dropped,) = [aside_ms for what, *_, aside_ms in world.done if what == "drop"]
+    assert dropped - HOUR_MS <= max(world.deleted_before) < dropped - HOUR_MS + 60_000

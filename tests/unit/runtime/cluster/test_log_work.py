@@ -42,6 +42,11 @@ class GatedDisk:
         self._fail()
         return None
 
+    def delete_aside(self, before_ms: int) -> tuple[str, ...]:
+        self.done.append(("delete", before_ms))
+        self._fail()
+        return ()
+
     def _fail(self) -> None:
         if self.error is not None:
             raise self.error
@@ -159,3 +164,18 @@ def test_a_disk_that_is_closed_under_work_that_was_stopped_has_not_failed() -> N
     world = play(act)
     assert (world.events, world.failures) == ([], [])
     assert world.disk.done == [("open", 1, 4)]
+
+
+def test_a_log_that_was_moved_aside_and_cannot_be_deleted_is_said_once_and_ends_nothing() -> None:
+    async def act(world: World) -> None:
+        world.disk.error = StorageError("cannot delete aside-00001-7: Is a directory")
+        for before_ms in range(3):
+            world.work.delete_aside(before_ms)
+        await until(lambda: len(world.disk.done) == 3)
+        world.disk.error = StorageError("cannot delete aside-00002-8: Permission denied")
+        world.work.delete_aside(3)
+        await until(lambda: len(world.log.of("aside-not-deleted")) == 2)
+
+    world = play(act)
+    assert world.failures == []
+    assert "Is a directory" in world.log.of("aside-not-deleted")[0]["why"]

@@ -288,6 +288,47 @@ def test_member_that_leaves_commits_its_finals_and_releases_everything() -> None
     assert m1.ask(Ping(0), ErrorResponse).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_member_that_comes_back_to_leave_and_has_left_is_let_in_no_more() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1"), world.join("m2")
+    m1.leave()
+    world.settle()
+    before = world.group().group_epoch
+    for member_id, group_id in (("m1", "g"), ("m1", "of-nobody")):
+        again = world.joining(member_id, group_id=group_id, is_leaving=True, is_rejoining=True)
+        response = again.register()
+        assert response.error is ErrorCode.UNKNOWN_MEMBER_ID
+        assert f"{member_id} is no member of group {group_id} any more" in response.message
+    world.settle()
+    assert (world.group().group_epoch, list(world.group().members)) == (before, ["m2"])
+    assert sorted(m2.owned) == [T0, T1]
+    assert "of-nobody" not in world.node.hard_state(0).groups
+
+
+def test_member_that_comes_back_to_leave_and_is_there_has_its_place_and_leaves() -> None:
+    world = NodeWorld({"t": 2})
+    m1, m2 = world.join("m1"), world.join("m2")
+    again = world.reconnect(m1, is_leaving=True, is_rejoining=True)
+    assert sorted(again.owned) == sorted(m1.owned)
+    again.leave()
+    world.settle()
+    assert sorted(m2.owned) == [T0, T1]
+
+
+def test_member_that_comes_back_to_leave_what_is_held_for_it_is_let_in() -> None:
+    world = NodeWorld({"t": 1})
+    facts = {"handover": "hold", "instance_id": "i"}
+    m1 = world.join("m1", **facts)
+    claim = m1.run(T0, 100, 110)
+    m1.close()
+    world.advance(60_000)
+    assert "m1" not in world.group().members
+    again = world.reconnect(m1, is_leaving=True, is_rejoining=True, claims=(claim,))
+    again.leave()
+    world.settle()
+    assert not world.group().owned_by("m1")
+
+
 def test_group_without_members_is_empty_and_keeps_its_offsets() -> None:
     world = NodeWorld({"t": 1})
     world.join("m1").leave()

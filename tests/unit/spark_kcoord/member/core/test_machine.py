@@ -887,6 +887,36 @@ def test_leave_that_is_decided_and_not_answered_yet_is_waited_for_though_all_els
     assert (pair.results[call], pair.member.state) == (None, State.CLOSED)
 
 
+def test_member_whose_leave_was_decided_and_never_answered_does_not_join_again_to_leave() -> None:
+    pair = MemberPair().joined(start_fetcher(0))
+    call = pair.leave()
+    assert not pair.take(LeaveGroup).partitions
+    pair.lose()
+    pair.pass_ms(50)
+    assert pair.find().is_leaving
+    pair.answer(RegisterConsumer, RegisterConsumerResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message="it has left"))
+    assert (pair.results[call], pair.member.state) == (None, State.CLOSED)
+
+
+def test_member_that_is_no_member_any_more_when_it_wants_to_leave_tells_what_waits_before_that() -> None:
+    pair = MemberPair().joined(start_fetcher(0))
+    pair.lose()
+    advance, leave = pair.advance((), (claim(),)), pair.leave()
+    pair.pass_ms(50)
+    assert pair.find().is_leaving
+    pair.answer(RegisterConsumer, RegisterConsumerResponse(error=ErrorCode.UNKNOWN_MEMBER_ID, message="it expired"))
+    assert "is closed" in pair.errors[advance]
+    assert (pair.results[leave], pair.member.state) == (None, State.CLOSED)
+
+
+def test_member_that_is_not_leaving_registers_as_one_that_stays() -> None:
+    pair = MemberPair().joined(start_fetcher(0))
+    pair.advance((), (claim(),))
+    pair.lose()
+    pair.pass_ms(50)
+    assert not pair.find().is_leaving
+
+
 def test_leave_without_a_coordinator_ends_with_the_session() -> None:
     pair = MemberPair().joined()
     pair.lose()
