@@ -13,9 +13,9 @@ CONNECT_TIMEOUT_MS: Final = 3_000
 """The time that a connection has to be opened, with TLS and a log-in where there is one."""
 HELLO_TIMEOUT_MS: Final = 3_000
 """The time that a hello has, which a node says at once to whoever connects: one that is silent is gone or hangs."""
-ANSWER_TIMEOUT_MS: Final = 10_000
+ANSWER_TIMEOUT_MS: Final = 6_000
 """The time that the answer to FindCoordinator has. The node has said hello on this connection, so it lives, and what it
-has to do first may be much."""
+has to do first may be much; a first join, which has 9 s, can still try another node after it."""
 REGISTER_TIMEOUT_MS: Final = 10_000
 """The time that the answer to RegisterConsumer has, unless the node asks for more because many others come: it may
 first have to ask about new topics."""

@@ -22,7 +22,7 @@ class State(Enum):
     next node is tried. Calls wait."""
     FINDING = "finding"
     """FindCoordinator is out. The node we are connected to leads to REGISTERING, another one to CONNECTING to it; a
-    refusal that may pass, one of an earlier epoch, a lost connection or 10 s of silence to WAITING; a final refusal to
+    refusal that may pass, one of an earlier epoch, a lost connection or 6 s of silence to WAITING; a final refusal to
     FAILED. Calls wait."""
     REGISTERING = "registering"
     """RegisterConsumer is out, naming what is owned and claimed. Acceptance leads to JOINED; a refusal that may pass

@@ -202,7 +202,7 @@ def test_node_that_has_said_hello_has_more_time_than_one_that_has_not() -> None:
     pair = MemberPair(member_settings=settings(join_timeout_ms=100_000))
     pair.join()
     pair.accept()
-    pair.pass_ms(9_900)
+    pair.pass_ms(5_900)
     assert pair.member.state is State.FINDING
     pair.pass_ms(100)
     assert pair.member.state is State.WAITING
