@@ -41,7 +41,7 @@ class Remains:
 
     def add_soft(self, soft: GroupSoft) -> None:
         """Take the large parts of what a restart may forget of a group."""
-        parts = [soft.sessions, soft.late_owners, *soft.lost_owners.parts()]
+        parts: list[dict[Any, Any]] = [soft.sessions, soft.late_owners, *soft.lost_owners.parts()]
         self._add_large(parts, soft.running_since, soft.running_long)
 
     def _add_large(
