@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 
-PATHS: Final = ("/livez", "/readyz", "/metrics", "/")
+PATHS: Final = ("/livez", "/readyz", "/startupz", "/metrics", "/")
 
 
 class PlantedNode:
