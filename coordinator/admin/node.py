@@ -41,6 +41,7 @@ class Admin:
         pages = {
             "/livez": self._condition.livez,
             "/readyz": self._condition.readyz,
+            "/startupz": self._condition.startupz,
             "/metrics": self._metrics.page,
         }
         if settings.lag_exporter:

@@ -1,7 +1,8 @@
-"""Life and readiness of a node, for programs that start it anew or send it members; the reasons in words.
+"""Start, life and readiness of a node, for programs that start it anew or send it members; the reasons in words.
 
 A node is alive as long as its event loop turns, whatever it waits for: to end it because Kafka, ZooKeeper or another
-node is away would help nobody. It is ready while it lets members in.
+node is away would help nobody. It is ready while it lets members in. It has started once its log is loaded and its loop
+has turned, and that is never taken back.
 """
 
 import asyncio
@@ -39,6 +40,12 @@ class Condition:
         if still_s >= DEAD_S:
             return say(HTTPStatus.SERVICE_UNAVAILABLE, f"not alive: the event loop has not turned for {still_s:.0f} s")
         return say(HTTPStatus.OK, "alive")
+
+    def startupz(self) -> Answer:
+        """Answer whether the node has loaded its log and begun to turn its loop, once and for all."""
+        if self._beat_s is None:
+            return say(HTTPStatus.SERVICE_UNAVAILABLE, f"not started: {self.why_not_ready}")
+        return say(HTTPStatus.OK, "started")
 
     def readyz(self) -> Answer:
         """Answer whether the node lets members in, or why it does not."""

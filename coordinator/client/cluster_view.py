@@ -83,34 +83,44 @@ class ClusterView:
 
     def troubles(self) -> list[str]:
         """Return what is not as it should be, a sentence each without its full stop."""
-        return [*self._troubles_of_shards(), *self._troubles_of_moves(), *self._troubles_of_nodes()]
+        return [
+            *self.troubles_of_leaders(),
+            *self.troubles_of_replicas(),
+            *self.troubles_of_moves(),
+            *self.troubles_of_nodes(),
+            *self.troubles_of_zookeeper(),
+        ]
 
-    def _troubles_of_shards(self) -> Iterable[str]:
+    def troubles_of_leaders(self) -> Iterable[str]:
+        """Say which shards are not served, or perhaps not."""
         leaderless = [shard.shard for shard in self.shards if shard.leader is None]
         if leaderless:
-            yield f"{_shards(leaderless)} no leader: groups there are not served"
+            yield f"{shards_have(leaderless)} no leader: groups there are not served"
         for status in (ShardStatus.LOADING, ShardStatus.STALLED):
             waiting = [shard.shard for shard in self.shards if shard.status == status]
             if waiting:
-                yield f"{_shards(waiting)} a leader that is {status}: groups there wait"
+                yield f"{shards_have(waiting)} a leader that is {status}: groups there wait"
         gone = [shard.shard for shard in self.shards if shard.leader is not None and shard.status is None]
         if gone:
-            yield f"{_shards(gone)} a leader that could not be asked"
+            yield f"{shards_have(gone)} a leader that could not be asked"
+
+    def troubles_of_replicas(self) -> Iterable[str]:
+        """Say which shards have too few replicas in sync."""
         short = [shard for shard in self.shards if shard.isr and len(shard.isr) < len(shard.replicas)]
         led = [shard for shard in short if shard.leader is not None]
         least = [shard.shard for shard in led if len(shard.isr) == self.min_insync_replicas]
         too_few = [shard.shard for shard in led if len(shard.isr) < self.min_insync_replicas]
         if short:
-            yield f"{_shards([shard.shard for shard in short])} fewer replicas in sync than there are"
+            yield f"{shards_have([shard.shard for shard in short])} fewer replicas in sync than there are"
         if too_few:
             yield (
-                f"{_shards(too_few)} fewer replicas in sync than min_insync_replicas, which is "
+                f"{shards_have(too_few)} fewer replicas in sync than min_insync_replicas, which is "
                 f"{self.min_insync_replicas}: groups there wait until others have caught up"
             )
         if least:
-            yield f"{_shards(least)} no replica in sync to spare: if one more is lost, nothing is committed there"
+            yield f"{shards_have(least)} no replica in sync to spare: if one more is lost, nothing is committed there"
 
-    def _troubles_of_moves(self) -> Iterable[str]:
+    def troubles_of_moves(self) -> Iterable[str]:
         """Say which new replicas are waited for; a node that is not there may never come."""
         waiting: dict[int, list[int]] = {}
         for shard in self.shards:
@@ -124,9 +134,10 @@ class ClusterView:
                 "reassign SHARD… --replicas NODE,…`"
             )
             where = way_out if number in silent else ""
-            yield f"{_shards(shards)} a reassignment that waits until node {number} is in sync{where}"
+            yield f"{shards_have(shards)} a reassignment that waits until node {number} is in sync{where}"
 
-    def _troubles_of_nodes(self) -> Iterable[str]:
+    def troubles_of_nodes(self) -> Iterable[str]:
+        """Say which nodes are not there or not as they should be, and whether nobody is the controller."""
         if self.cluster_id is not None and self.controller is None:
             yield "no node knows a controller: what a node led that is lost has no leader"
         for node in self.nodes:
@@ -154,6 +165,9 @@ class ClusterView:
                     f"node {number}{where} is not in contact with {nodes} {', '.join(map(str, node.unheard_by))}: look "
                     "at peers.advertised of both, and whether anything between them keeps them apart"
                 )
+
+    def troubles_of_zookeeper(self) -> Iterable[str]:
+        """Say which nodes do not hear ZooKeeper, and what a person has to put right there."""
         for number in self.unheard_zookeeper:
             yield f"node {number} does not hear ZooKeeper"
         yield from self.stuck
@@ -254,7 +268,7 @@ def _node(
     )
 
 
-def _shards(numbers: Sequence[int]) -> str:
+def shards_have(numbers: Sequence[int]) -> str:
     """Name shards as the subject of a sentence, with its verb, which is to have."""
     named = ", ".join(str(number) for number in numbers[:MOST_SHARDS_NAMED])
     more = f" and {len(numbers) - MOST_SHARDS_NAMED} more" if len(numbers) > MOST_SHARDS_NAMED else ""

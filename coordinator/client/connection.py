@@ -86,8 +86,9 @@ class Connection:
         try:
             with self._failures():
                 self._socket.sendall(self._session.send_hello())
-                while not isinstance(self._next(), HelloReceived):
+                while not isinstance(said := self._next(), HelloReceived):
                     pass
+                self.peer_versions = said.peer_versions
         except BaseException:
             self._socket.close()
             raise
@@ -97,6 +98,11 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self._socket.close()
+
+    def certificate_end_s(self) -> float | None:
+        """Return when the certificate that the node has shown ends, in seconds since 1970; None without TLS."""
+        shown = self._socket.getpeercert() if isinstance(self._socket, ssl.SSLSocket) else None
+        return ssl.cert_time_to_seconds(str(shown["notAfter"])) if shown else None
 
     def ask(self, request: Request, timeout_s: float) -> Response:
         """Send a request and return its response, which may be a refusal.

@@ -9,7 +9,7 @@ class AdminSettings(Section):
     listen: OwnAddress = setting(
         "",
         "HOST:PORT",
-        "Where /livez, /readyz and /metrics are served; port 0 takes a free one, which is logged. Empty: nowhere.",
+        "Where probes and /metrics are served; port 0 takes a free one, which is logged. Empty: nowhere.",
     )
     survey_ms: int = setting(
         5_000, "ms", "Pause between two looks at all groups: how old metrics may be.", ge=100, le=3_600_000

@@ -139,6 +139,8 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
         at = settings.peers
         peers_at = await bind("peers", at.listen, at.advertised, "other nodes", peers.bind)
         assignors = load_assignors(log)
+        if admin is not None:
+            admin.is_not_ready("it loads its log")
         opened = open_logs(disk, driver.clock.wall_ms(), signals, log)
         if opened is None:
             why = why_ended_early(signals)

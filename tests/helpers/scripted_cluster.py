@@ -1,5 +1,6 @@
 """A cluster of scripted nodes on loopback sockets: each says of itself and the others what a test has them say."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -54,6 +55,7 @@ class Script:
             "replication_factor": len(replicas),
             "min_insync_replicas": 2,
             "is_up_to_date": True,
+            "wall_ms": round(time.time() * 1000),
         }
         return DescribeClusterResponse(**(known | self.changes.get(node, {})))
 

@@ -143,7 +143,9 @@ RESPONSES: tuple[m.Response, ...] = (
     m.ListClaimsResponse(**_REFUSED),
     m.FinishClaimsResponse(**_REFUSED, results=OUTCOMES),
     m.BeginClaimsResponse(**_REFUSED, claims=STATUSES),
-    m.DescribeClusterResponse(7, (NODE_SEEN,), (SHARD,), "c1", 8, 9, 3, 2, True, ("remove it",)),
+    m.DescribeClusterResponse(
+        7, (NODE_SEEN,), (SHARD,), "c1", 8, 9, 3, 2, True, ("remove it",), 1_700_000_000_000, "k1", "away"
+    ),
     m.ReassignShardsResponse(**_REFUSED, results=(MOVED,)),
     m.ElectLeadersResponse(**_REFUSED, results=(MOVED,)),
     m.DrainNodeResponse(**_REFUSED, led=(5,), kept=(5,)),

@@ -29,6 +29,7 @@ def test_a_standalone_node_is_ready_when_members_are_let_in(tmp_path: Path) -> N
         away = "ready, but Kafka at 127.0.0.1:1 cannot be reached: Connection refused\n"
         assert comes(lambda: asked(address, "/readyz"), (200, away))
         assert asked(address, "/livez") == (200, "alive\n")
+        assert asked(address, "/startupz") == (200, "started\n")
         assert asked(address, "/")[0] == 404
         assert eventually(lambda: "kcoord_connections 0\n" in asked(address, "/metrics")[1], 30.0)
         assert "admin-is-open" not in node.said
@@ -46,5 +47,6 @@ def test_a_node_of_a_cluster_without_zookeeper_says_why_it_is_not_ready(tmp_path
         assert eventually(lambda: "ZooKeeper" in asked(here, "/readyz")[1], 30.0), asked(here, "/readyz")
         assert asked(here, "/readyz")[0] == 503
         assert asked(here, "/livez") == (200, "alive\n")
+        assert asked(here, "/startupz") == (200, "started\n"), "who else is away has nothing to do with it"
     finally:
         node.kill()

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from zipfile import ZipFile
 
 import pytest
 from starlette.testclient import TestClient
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 
-PATHS: Final = ("/livez", "/readyz", "/metrics", "/")
+PATHS: Final = ("/livez", "/readyz", "/startupz", "/metrics", "/")
 
 
 class PlantedNode:
@@ -180,12 +181,27 @@ def told_by_tools(address: str, settings: Mapping[str, str]) -> Iterator[tuple[s
         (["group", "list"], wrong, False),
         (["group", "list"], {}, False),
         (["doctor"], right, None),
+        (["cluster", "doctor"], right, None),
         (["serve", "--print-config"], nodes, None),
     ):
         asked = words if words[0] == "serve" else [*words, "--coordinator", address]
         result = CliRunner().invoke(app, asked, env=dict(environment))
         assert is_good is None or (result.exit_code == 0) is is_good, (asked, result.output)
         yield " ".join(words), f"{result.output} {result.exception!r}"
+
+
+def told_by_a_bundle(address: str, settings: Mapping[str, str], folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a bundle that is made with every secret of a node in the environment."""
+    names = {setting.name: setting.variable for setting in SECURITY_SETTINGS}
+    environment = {names[name]: text for name, text in settings.items()}
+    environment |= {variable_of(name): canary(name) for name in OF_NODES}
+    (folder / "node.toml").write_text("[kafka]\nsasl_mechanism = 'PLAIN'\nsasl_username = 'u'\n")
+    words = ["cluster", "bundle", "--output", str(folder / "b.zip"), "--config", str(folder / "node.toml")]
+    result = CliRunner().invoke(app, [*words, "--group", "g", "--coordinator", address], env=environment)
+    assert result.exit_code == 0, result.output
+    with ZipFile(folder / "b.zip") as archive:
+        for name in archive.namelist():
+            yield f"bundle {name}", archive.read(name)
 
 
 def told_by_the_console(coordinators: Coordinators) -> Iterator[tuple[str, str]]:
@@ -218,7 +234,8 @@ def test_no_secret_of_nodes_and_their_clients_is_shown_anywhere(
     coordinators = Coordinators([parse_address(address)], security_of_options(settings, {}))
     commit = CommitOffsets("g", in_columns([OffsetToCommit("t", 0, 7)]))
     assert isinstance(ask(coordinators, commit, 20), CommitOffsetsResponse)
-    shown = [*told_by_tools(address, settings), *told_by_the_console(coordinators)]
+    shown: list[tuple[str, str | bytes]] = [*told_by_tools(address, settings), *told_by_the_console(coordinators)]
+    shown += told_by_a_bundle(address, settings, tmp_path)
     for node in nodes:
         node.process.wait_until_it_says("kafka-unreachable")
         shown += node.shows()

@@ -1,6 +1,7 @@
 """A real node with TLS: the command line speaks it, files are exchanged by a signal, and no secret comes out."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,9 +15,9 @@ CANARY = "c4n4ry-s3cr3t"
 PATIENCE_S = 60
 
 
-def ask(address: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """List the groups as a person would."""
-    command = [sys.executable, "-m", "coordinator", "group", "list", "--coordinator", address]
+def ask(address: str, *verb: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """List the groups, or ask for another verb, as a person would."""
+    command = [sys.executable, "-m", "coordinator", *(verb or ("group", "list")), "--coordinator", address]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE_S, env=os.environ | environment, check=False
     )
@@ -51,6 +52,10 @@ def test_a_node_speaks_tls_exchanges_its_files_and_tells_no_secret(tmp_path: Pat
         address = node.wait_until_it_serves()
         told.append(good := ask(address, **secure))
         assert good.returncode == 0, good.stderr
+        told.append(doctor := ask(address, "cluster", "doctor", **secure))
+        assert re.search(r"^certificates +ok +node \d+ \d{2,} days\b", doctor.stdout, re.MULTILINE), doctor.stdout
+        assert re.search(r"^clocks +ok ", doctor.stdout, re.MULTILINE), doctor.stdout
+        assert re.search(r"^kafka +fail .*Connection refused", doctor.stdout, re.MULTILINE), doctor.stdout
         told.append(plain := ask(address))
         assert "one end speaks TLS" in plain.stderr
         told.append(wrong := ask(address, **secure | {"KCOORD_SSL_KEY_PASSWORD": CANARY + "x"}))

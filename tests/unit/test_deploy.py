@@ -83,6 +83,9 @@ def test_ports_and_probes_are_those_of_the_node(tmp_path: Path) -> None:
     assert POD["metadata"]["annotations"]["prometheus.io/port"] == str(ports["admin"])
     assert CONTAINER["livenessProbe"]["httpGet"] == {"path": "/livez", "port": "admin"}
     assert CONTAINER["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
+    startup = CONTAINER["startupProbe"]
+    assert startup["httpGet"] == {"path": "/startupz", "port": "admin"}
+    assert startup["failureThreshold"] * startup["periodSeconds"] >= 30 * 60, "a large log takes its time to load"
 
 
 def test_prometheus_asks_the_port_that_the_manual_gives_to_probes_and_metrics() -> None:

@@ -1,4 +1,4 @@
-"""The outcome of one check of `kcoord doctor`, and how another process is asked for what only it can know."""
+"""The outcome of one check of a doctor, how all are written, and how another process is asked what only it knows."""
 
 import subprocess
 from collections.abc import Sequence
@@ -6,7 +6,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import typer
 
+from coordinator.cli.parts.exits import ExitCode
+from coordinator.cli.parts.tables import OutputFormat, write_rows
+
+COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 PROCESS_TIMEOUT_S: Final = 60.0
 
 
@@ -17,6 +22,13 @@ class Check(msgspec.Struct, frozen=True):
     status: str
     value: str
     why: str = ""
+
+
+def write_checks(output: OutputFormat, checks: Sequence[Check]) -> None:
+    """Write checks as rows, and end the program with 1 when one fails."""
+    write_rows(output, COLUMNS, [(check.name, check.status, check.value, check.why) for check in checks])
+    if any(check.status == "fail" for check in checks):
+        raise typer.Exit(ExitCode.ERROR)
 
 
 class UnansweredError(Exception):

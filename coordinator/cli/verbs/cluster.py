@@ -9,6 +9,8 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import note_silent_nodes, survey, survey_where_members_are_sent
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
+from coordinator.cli.verbs.looking.bundle import bundle
+from coordinator.cli.verbs.looking.cluster_doctor import cluster_doctor
 from coordinator.cli.verbs.moving import backups
 from coordinator.cli.verbs.shards import moving
 from coordinator.client.cluster_view import ClusterView, NodeView
@@ -188,5 +190,7 @@ def _cluster_as_json(cluster: ClusterView) -> Mapping[str, object]:
 
 
 # `--help` shows these after those above: first what only looks.
+clusters.command("doctor")(cluster_doctor)
+clusters.command("bundle")(bundle)
 backups.add_verbs(clusters)
 moving.add_node_verbs(nodes)

@@ -22,10 +22,9 @@ import msgspec
 import typer
 
 from coordinator.cli.parts.asking import coordinators_of, parse_timeout, take_addresses
-from coordinator.cli.parts.doctor_check import Check, UnansweredError, said_by
+from coordinator.cli.parts.doctor_check import Check, UnansweredError, said_by, write_checks
 from coordinator.cli.parts.doctor_spark import MINIMUM_PYTHON, look_at_spark
-from coordinator.cli.parts.exits import ExitCode
-from coordinator.cli.parts.tables import OutputFormat, write_rows
+from coordinator.cli.parts.tables import OutputFormat
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, ask
 from coordinator.local.errors import LocalServiceError
@@ -34,7 +33,6 @@ from coordinator.protocol.messages import FindCoordinator, FindCoordinatorRespon
 from coordinator.protocol.text.addresses import format_address
 from coordinator.protocol.text.counts import counted
 
-COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 ENOUGH_FILES: Final = 16_384
 """Open files that a coordinator of some thousands of members needs; each member is one."""
 FSYNCS: Final = 15
@@ -71,6 +69,11 @@ def doctor(
     ] = 5.0,
 ) -> None:
     """Check this machine, this install, a coordinator and Kafka; exit with 1 when anything fails."""
+    write_checks(output, checks_of_machine(coordinator, kafka, data, timeout))
+
+
+def checks_of_machine(coordinator: str | None, kafka: str | None, data: Path | None, timeout: float) -> list[Check]:
+    """Return the checks of this machine and this install, and of what is named or what that names."""
     spark = look_at_spark(os.environ)
     checks = [
         python_check(sys.version_info[:3]),
@@ -85,9 +88,7 @@ def doctor(
     checks.append(reached.check)
     servers = tuple(kafka.split(",")) if kafka else reached.kafka
     checks.append(kafka_check(servers, timeout))
-    write_rows(output, COLUMNS, [(check.name, check.status, check.value, check.why) for check in checks])
-    if any(check.status == "fail" for check in checks):
-        raise typer.Exit(ExitCode.ERROR)
+    return checks
 
 
 def python_check(version: tuple[int, ...]) -> Check:

@@ -352,8 +352,8 @@ class ClusterNode:
             frozenset(self._lives),
             frozenset(self._peers),
         )
-        response = describe(known, self._rooms, replication)
-        self._out.append(done.Respond(asked.connection_id, asked.correlation_id, response))
+        told = describe(known, self._rooms, replication, self._now_ms + self._wall_offset_ms)
+        self._out.append(done.Respond(asked.connection_id, asked.correlation_id, told))
 
     def _do_as_told(self, asked: events.RequestArrived, request: ReassignShards | ElectLeaders | DrainNode) -> None:
         """Answer an operator who wants something changed, and begin it."""

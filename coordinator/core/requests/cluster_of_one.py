@@ -6,6 +6,7 @@ What operators change in a cluster it refuses, for there is nowhere to move anyt
 from typing import Final, TypeAlias
 
 from coordinator.core.effects import Effect
+from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.shard_rack import ShardRack
 from coordinator.protocol.errors import ErrorCode
@@ -26,7 +27,9 @@ ChangeOfCluster: TypeAlias = ReassignShardsResponse | ElectLeadersResponse | Dra
 _WHY_ALONE: Final = "this coordinator is alone: its shards cannot be moved, and it cannot be drained"
 
 
-def cluster_of_one(address: NodeAddress, gates: Gates[Effect], rack: ShardRack) -> DescribeClusterResponse:
+def cluster_of_one(
+    address: NodeAddress, gates: Gates[Effect], rack: ShardRack, catalog: Catalog, wall_ms: int
+) -> DescribeClusterResponse:
     """Return the node, and each shard with its epoch and how far its log has come."""
     node = address.node_id
     return DescribeClusterResponse(
@@ -45,6 +48,9 @@ def cluster_of_one(address: NodeAddress, gates: Gates[Effect], rack: ShardRack) 
             )
             for index, shard in enumerate(rack.shards)
         ),
+        wall_ms=wall_ms,
+        kafka_cluster_id=catalog.cluster_id,
+        kafka_failure=catalog.failure or "",
     )
 
 

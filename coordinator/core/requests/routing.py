@@ -94,6 +94,7 @@ class Router:
     ) -> None:
         self._limits = limits
         self._address = address
+        self._catalog = catalog
         self._meter = meter
         self._clock = clock
         self._connections = connections
@@ -209,7 +210,8 @@ class Router:
             case FetchOffsets() | DescribeGroup() | ListGroupEvents():
                 self._read(event, request)
             case DescribeCluster():
-                self._respond_now(event, cluster_of_one(self._address, self._gates, self._rack))
+                told = cluster_of_one(self._address, self._gates, self._rack, self._catalog, self._clock.wall_ms)
+                self._respond_now(event, told)
             case ReassignShards() | ElectLeaders() | DrainNode():
                 self._respond_now(event, refused_alone(request))
             case _:

@@ -99,6 +99,12 @@ class DescribeClusterResponse(WireMessage, frozen=True, tag=114):
     is_up_to_date: bool | None = None
     stuck: tuple[str, ...] = ()
     """Sentences about what only a person can put right in ZooKeeper; the controller has most of them."""
+    wall_ms: int | None = None
+    """The node's wall clock as it answers, which is at most a tick old."""
+    kafka_cluster_id: str | None = None
+    """The cluster that Kafka has said to be, as the node heard it last."""
+    kafka_failure: str = ""
+    """The reason for which Kafka does not answer the node, empty while it does and before it was asked."""
 
 
 class ReassignShardsResponse(WireMessage, frozen=True, tag=170):

@@ -1,4 +1,4 @@
-"""Probes of a node: alive while its loop turns, ready while it lets members in, and why not."""
+"""Probes of a node: started once, alive while its loop turns, ready while it lets members in, and why not."""
 
 from collections.abc import Iterable
 
@@ -59,3 +59,17 @@ def test_a_loop_that_stands_still_is_first_not_ready_and_then_not_alive(
     assert (condition.livez().status == 200, condition.readyz().status == 200) == (is_alive, is_ready)
     condition.beat()
     assert (condition.livez().status, condition.readyz().status) == (200, 200)
+
+
+def test_a_node_has_started_once_its_loop_turns_and_stays_so() -> None:
+    watch = Watch()
+    condition = Condition(watch)
+    condition.why_not_ready = "it loads its log"
+    watch.now_s += 100_000
+    assert said(condition.startupz()) == (503, "not started: it loads its log\n")
+    condition.beat()
+    assert said(condition.startupz()) == (200, "started\n")
+    condition.why_not_ready = "it waits for ZooKeeper"
+    watch.now_s += DEAD_S
+    assert (condition.livez().status, condition.readyz().status) == (503, 503)
+    assert said(condition.startupz()) == (200, "started\n")

@@ -48,10 +48,10 @@ class Known:
     met: frozenset[int]
 
 
-def describe(known: Known, rooms: Rooms, replication: Replication) -> DescribeClusterResponse:
+def describe(known: Known, rooms: Rooms, replication: Replication, wall_ms: int) -> DescribeClusterResponse:
     """Return the answer to who asks about the cluster that the node is in, whatever has become of ZooKeeper's data."""
     entries = rooms.controller.observer.image if rooms.has_office else None
-    cluster = replication.cluster
+    cluster, catalog = replication.cluster, replication.coordinator.catalog
     return DescribeClusterResponse(
         node_id=known.node_id,
         nodes=tuple(_node(known, rooms.image, node) for node in sorted(_nodes(known, rooms.image, entries))),
@@ -63,6 +63,9 @@ def describe(known: Known, rooms: Rooms, replication: Replication) -> DescribeCl
         min_insync_replicas=cluster.min_insync_replicas,
         is_up_to_date=rooms.is_certain,
         stuck=rooms.stuck,
+        wall_ms=wall_ms,
+        kafka_cluster_id=catalog.cluster_id,
+        kafka_failure=catalog.failure or "",
     )
 
 

@@ -37,6 +37,17 @@ def test_node_that_is_alone_is_a_cluster_of_one() -> None:
         assert shard.log_end == shard.high_watermark == len(world.written[shard.shard])
 
 
+def test_node_tells_its_clock_and_the_kafka_that_it_reads() -> None:
+    world = NodeWorld({"t": 2}, shards=1)
+    world.join("m1")
+    told = world.connect().ask(DescribeCluster(), DescribeClusterResponse)
+    assert told.wall_ms == world.now_ms + world.wall_offset_ms
+    assert (told.kafka_cluster_id, told.kafka_failure) == (world.node.catalog.cluster_id, "")
+    world.node.catalog.failure = "Kafka at k:9092 cannot be reached"
+    told = world.connect().ask(DescribeCluster(), DescribeClusterResponse)
+    assert told.kafka_failure == "Kafka at k:9092 cannot be reached"
+
+
 def test_shard_whose_log_is_ahead_of_the_disk_shows_it() -> None:
     world = NodeWorld({"t": 2}, shards=1)
     world.is_durable_at_once = False
