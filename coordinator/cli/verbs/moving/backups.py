@@ -20,12 +20,13 @@ from coordinator.cli.parts.deciding import (
     Why,
     end_with_results,
     is_dry,
-    who_asks,
 )
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
-from coordinator.cli.parts.which_groups import Match, ask_each, filter_groups
+from coordinator.cli.parts.which_groups import Match, ask_each
+from coordinator.client.operating.author import who_asks
+from coordinator.client.operating.what_is_asked import filter_groups
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,
