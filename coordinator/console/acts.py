@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from coordinator.client.operating.partitions_meant import in_portions, left_claims, partitions_meant
+from coordinator.client.operating.resets import delta_of
 from coordinator.client.times import parse_time_ms
 from coordinator.console.documents import Act, ActResult, ActRow
 from coordinator.console.known.selection import BadQueryError
@@ -315,7 +316,7 @@ def _reset(result: ResetResult, act: Act) -> ActRow:
         partition=result.partition,
         old_offset=old,
         new_offset=new,
-        delta=None if old is None or new is None else new - old,
+        delta=delta_of(result),
         state=state,
         remark=result.message or None,
     )

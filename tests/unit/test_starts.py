@@ -85,6 +85,23 @@ def too_much(loaded: set[str], unneeded: tuple[str, ...]) -> set[str]:
             id="a consumer",
         ),
         pytest.param(
+            SAID.format(imports="from kcoord import AsyncClient, Client, client_errors, client_values"),
+            (
+                *OF_NODES,
+                *OF_LOG_INS,
+                *OF_OTHERS,
+                "coordinator.cli",
+                "kafka",
+                "kazoo",
+                "numpy",
+                "pydantic",
+                "rich",
+                "typer",
+            ),
+            280,
+            id="a client of groups",
+        ),
+        pytest.param(
             SAID.format(imports="import spark_kcoord.fetch.ranges, spark_kcoord.planning.tasks"),
             (*OF_NODES, *OF_LOG_INS, "coordinator", "kazoo", "msgspec", "pydantic", "rich", "typer"),
             620,

@@ -96,7 +96,7 @@ class Wait:
         self._coordinators = coordinators
         self._group_id = group_id
         self._conditions = conditions
-        self._timeout_s = timeout_s
+        self.timeout_s: Final = timeout_s
         self._every_s = every_s
         self._deadline_s = time.monotonic() + timeout_s
 
@@ -114,7 +114,7 @@ class Wait:
         if missing is None:
             return found
         if self._deadline_s - time.monotonic() <= _LEAST_LOOK_S:
-            raise WaitTimeoutError(f"group '{self._group_id}' is not as wanted after {self._timeout_s:g} s: {missing}")
+            raise WaitTimeoutError(f"group '{self._group_id}' is not as wanted after {self.timeout_s:g} s: {missing}")
         return None
 
     def _see(self, timeout_s: float) -> tuple[DescribeGroupResponse | None, str | None]:
