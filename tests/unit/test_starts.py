@@ -40,6 +40,7 @@ OF_PEOPLE = (
 """What only commands load that people type."""
 OF_LOG_INS = ("asn1crypto", "scramp", "jwt", "coordinator.core.security.log_in", "coordinator.runtime.server.gate")
 OF_OTHERS = ("coordinator.admin", "coordinator.console", "h11", "pyarrow", "pyspark", "starlette", "uvicorn")
+OF_CONSUMERS = ("kafka", "numpy", "spark_kcoord.consumer", "spark_kcoord.fetch", "spark_kcoord.member")
 OF_NODES = (
     "coordinator.config",
     "coordinator.core",
