@@ -56,7 +56,7 @@ def test_a_group_is_looked_at_waited_for_and_operated(
     assert client.committed(group)[name, 0].offset == 3, "a dry run changes nothing"
     done = client.reset_offsets(group, {(name, 0): 4, (name, 1): 5}, execute=True, reason="a test")
     assert [(row.new, row.state) for row in done.partitions] == [(4, "set"), (5, "set")]
-    assert client.lag(group).lag == 11
+    assert client.lag(group).lag == 1, "each partition has five records"
     with pytest.raises(client_errors.PartitionsRefusedError) as unknown:
         client.reset_offsets(group, {(name, 0): 1, (name, 7): 1})
     assert unknown.value.partitions == ((name, 7),)
