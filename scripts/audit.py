@@ -25,7 +25,7 @@ from advisories import AdvisoryService
 from tidy import Excuse, Finding, judge
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-PRODUCT: Final = ("coordinator", "spark_kcoord", "jobs", "kcoord.py", "pyspark_kcoord.py", "hatch_build.py")
+PRODUCT: Final = ("coordinator", "spark_kcoord", "jobs", "kcoord", "pyspark_kcoord.py", "hatch_build.py")
 OSV: Final = "https://api.osv.dev/v1/query"
 LISTED_IN: Final = "scripts/audit.py"
 LONGEST_S: Final = 600

@@ -62,6 +62,9 @@ _NO_TIME_S: Final = 0.01
 class RequestError(Exception):
     """No response came; the text says what was tried, why it failed and what to do."""
 
+    may_be_done = False
+    """True if a node may have carried the request out all the same."""
+
 
 class LogInFailedError(RequestError):
     """No response came, for no node that was tried let this client log in."""
@@ -205,7 +208,9 @@ class _Asking:
         self._nodes.note_trouble(str(error), is_elsewhere_better=True)
         is_harmless = isinstance(self._request, _READS) and not self._nodes.is_alone
         if self._may_be_done and not self._manner.may_be_done_twice and not is_harmless:
-            raise self._failure_at(node, error) from error
+            failure = self._failure_at(node, error)
+            failure.may_be_done = True
+            raise failure from error
 
     def _end_round(self) -> None:
         """Pause before the next round; raises RequestError when there is none."""

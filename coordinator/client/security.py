@@ -247,7 +247,11 @@ def _must_go_together(security: ClientSecurity, given: Collection[str]) -> None:
 def _values(given: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
     for name in given:
         if name not in SECURITY_NAMES:
-            raise SecurityError(f"'{name}' is unknown; known: {', '.join(SECURITY_NAMES)}")
+            import difflib  # loaded for an error alone: executors read settings too
+
+            near = difflib.get_close_matches(name, SECURITY_NAMES, 1)
+            nearest = f"the nearest is '{near[0]}'" if near else f"known: {', '.join(SECURITY_NAMES)}"
+            raise SecurityError(f"'{name}' is unknown; {nearest}")
     values: dict[str, str] = {}
     for setting in SECURITY_SETTINGS:
         text = _given_of(setting, given, environment).read()

@@ -7,14 +7,15 @@ first. To do it a reason is needed, and the group's name where a position may be
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Final, TypeAlias
 
+from coordinator.client.operating.partitions_meant import in_portions, left_claims, partitions_meant
+from coordinator.client.operating.resets import delta_of
 from coordinator.client.times import parse_time_ms
 from coordinator.console.documents import Act, ActResult, ActRow
 from coordinator.console.known.selection import BadQueryError
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_NAMED, MAX_OFFSET, TopicPartition
+from coordinator.protocol.ids import MAX_OFFSET, TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse, Response
 from coordinator.protocol.messages.operators import (
     CancelResets,
@@ -32,7 +33,7 @@ from coordinator.protocol.messages.operators import (
     ResetOffsets,
     ResetOffsetsResponse,
 )
-from coordinator.protocol.parts import ClaimState, PartitionDescription, PartitionResult, ResetResult, ResetTarget
+from coordinator.protocol.parts import PartitionDescription, PartitionResult, ResetResult, ResetTarget
 from coordinator.protocol.text.counts import counted
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.text.escaping import one_line
@@ -170,8 +171,7 @@ def requests_of(kind: Kind, group: str, act: Act, described: DescribeGroupRespon
 
     def portions(counts: Callable[[PartitionDescription], bool] = lambda _: True) -> list[tuple[TopicPartition, ...]]:
         assert described is not None, "an act that names partitions is made of the group's description"
-        named = _named(described, act.topics, counts)
-        return [named[begin : begin + MAX_NAMED] for begin in range(0, len(named), MAX_NAMED)]
+        return list(in_portions(_named(described, act.topics, counts)))
 
     match kind.name:
         case "pause" | "resume":
@@ -204,9 +204,9 @@ def requests_of(kind: Kind, group: str, act: Act, described: DescribeGroupRespon
             ]
         case "release-claims":
             assert described is not None
-            members = {member.member_id for member in described.members}
-            is_left = lambda one: one.claim_state is ClaimState.RUNNING and one.member_id not in members  # noqa: E731
-            return [ReleaseClaims(group, some, who, why, dry) for some in portions(is_left)]
+            left = frozenset(left_claims(described))
+            is_left = portions(lambda one: (one.topic, one.partition) in left)
+            return [ReleaseClaims(group, some, who, why, dry) for some in is_left]
         case _:
             return [DeleteGroup(group, who, why, dry)]
 
@@ -268,25 +268,11 @@ def _summary(kind: Kind, act: Act, count: int, refused: int) -> str:
 def _named(
     described: DescribeGroupResponse, topics: Sequence[str], counts: Callable[[PartitionDescription], bool]
 ) -> tuple[TopicPartition, ...]:
-    """Return the partitions that are meant: those named by number whatever is known of them, else those that count."""
-    counted: dict[str, list[TopicPartition]] = {one.topic: [] for one in described.partitions}
-    for one in described.partitions:
-        if counts(one):
-            counted[one.topic].append((one.topic, one.partition))
-    if not topics:
-        return tuple(chain.from_iterable(counted.values()))
-    named: list[TopicPartition] = []
-    for text in dict.fromkeys(topics):
-        topic, numbers = _scope(text)
-        if numbers is not None:
-            named.extend((topic, number) for number in numbers)
-        elif topic in counted:
-            named.extend(counted[topic])
-        else:
-            raise BadQueryError(
-                f"the group knows no partition of topic '{topic}'; correct the name, or name partitions as {topic}:0,1"
-            )
-    return tuple(dict.fromkeys(named))
+    """Return the partitions that are meant; raises BadQueryError."""
+    try:
+        return partitions_meant(described, topics, counts)
+    except ValueError as error:
+        raise BadQueryError(one_line(str(error))) from None
 
 
 def _scope(text: str) -> tuple[str, tuple[int, ...] | None]:
@@ -330,7 +316,7 @@ def _reset(result: ResetResult, act: Act) -> ActRow:
         partition=result.partition,
         old_offset=old,
         new_offset=new,
-        delta=None if old is None or new is None else new - old,
+        delta=delta_of(result),
         state=state,
         remark=result.message or None,
     )

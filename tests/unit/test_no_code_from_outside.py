@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
     *(path for folder in ("coordinator", "spark_kcoord", "jobs") for path in sorted((ROOT / folder).rglob("*.py"))),
-    *(ROOT / name for name in ("kcoord.py", "pyspark_kcoord.py")),
+    *(ROOT / name for name in ("kcoord/__init__.py", "pyspark_kcoord.py")),
 )
 MODULES = frozenset(
     {"pickle", "cloudpickle", "dill", "marshal", "shelve", "jsonpickle", "yaml", "code", "codeop", "runpy"}
@@ -19,7 +19,7 @@ CALLS = frozenset({"eval", "exec", "compile", "__import__", "import_module"})
 MEANT = {
     ("coordinator/cli/loading.py", "import_module"): "of a table of our own verbs, when one is asked for",
     ("coordinator/cli/parts/tables.py", "yaml"): "to write; none is read",
-    ("kcoord.py", "import_module"): "of a table of our own names, when one is first used",
+    ("kcoord/__init__.py", "import_module"): "of a table of our own names, when one is first used",
     ("spark_kcoord/fetch/decoding/decode.py", "import_module"): "of our two decoders",
     ("spark_kcoord/__init__.py", "import_module"): "of a table of our own names, when one is first used",
     ("spark_kcoord/source/process/early_imports.py", "import_module"): "of a list in the same file",

@@ -40,6 +40,7 @@ OF_PEOPLE = (
 """What only commands load that people type."""
 OF_LOG_INS = ("asn1crypto", "scramp", "jwt", "coordinator.core.security.log_in", "coordinator.runtime.server.gate")
 OF_OTHERS = ("coordinator.admin", "coordinator.console", "h11", "pyarrow", "pyspark", "starlette", "uvicorn")
+OF_CONSUMERS = ("kafka", "numpy", "spark_kcoord.consumer", "spark_kcoord.fetch", "spark_kcoord.member")
 OF_NODES = (
     "coordinator.config",
     "coordinator.core",
@@ -83,6 +84,23 @@ def too_much(loaded: set[str], unneeded: tuple[str, ...]) -> set[str]:
             (*OF_NODES, *OF_LOG_INS, "coordinator.cli", "kazoo", "pydantic", "pyspark", "rich", "typer"),
             660,
             id="a consumer",
+        ),
+        pytest.param(
+            SAID.format(imports="from kcoord import AsyncClient, Client, client_errors, client_values"),
+            (
+                *OF_NODES,
+                *OF_LOG_INS,
+                *OF_OTHERS,
+                "coordinator.cli",
+                "kafka",
+                "kazoo",
+                "numpy",
+                "pydantic",
+                "rich",
+                "typer",
+            ),
+            280,
+            id="a client of groups",
         ),
         pytest.param(
             SAID.format(imports="import spark_kcoord.fetch.ranges, spark_kcoord.planning.tasks"),

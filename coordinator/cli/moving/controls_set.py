@@ -12,8 +12,8 @@ from typing import Final
 from coordinator.cli.moving.backup import ControlKept, GroupKept
 from coordinator.cli.moving.offsets_set import Manner
 from coordinator.cli.parts.asking import ask_for, ask_if_there
-from coordinator.cli.parts.deciding import who_asks
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_rows
+from coordinator.client.operating.author import who_asks
 from coordinator.protocol.ids import MAX_NAMED, TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.messages.operators import (

@@ -6,8 +6,8 @@ from typing import Final
 import typer
 
 from coordinator.cli.parts.asking import ask_for, ask_in_portions
-from coordinator.cli.parts.deciding import who_asks
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.client.operating.author import who_asks
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse

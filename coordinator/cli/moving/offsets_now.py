@@ -13,8 +13,8 @@ import typer
 
 from coordinator.cli.moving.offsets_set import is_after_the_end
 from coordinator.cli.parts.asking import ask_for, ask_in_portions
-from coordinator.cli.parts.deciding import who_asks
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.client.operating.author import who_asks
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse

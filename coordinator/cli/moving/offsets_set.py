@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from coordinator.cli.moving.reset_results import delta_of, write_results
+from coordinator.cli.moving.reset_results import write_results
 from coordinator.cli.parts.asking import ask_for, ask_in_portions
-from coordinator.cli.parts.deciding import end_with_results, who_asks
+from coordinator.cli.parts.deciding import end_with_results
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.tables import OutputFormat
+from coordinator.client.operating.author import who_asks
+from coordinator.client.operating.resets import delta_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse

@@ -10,14 +10,14 @@ from coordinator.cli.parts.addressing.contexts import addresses_in_force, settin
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.client.configuration.command_config import read_command_config
+from coordinator.client.operating.partitions_meant import in_portions
+from coordinator.client.operating.what_is_asked import parse_timeout_s
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import ask
 from coordinator.client.security import Coordinators, SecurityError, security_of_options
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_NAMED
 from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, Request, Response
 from coordinator.protocol.text.addresses import parse_addresses
-from coordinator.protocol.text.durations import parse_duration_ms
 
 
 def must_be_addresses(text: str) -> str:
@@ -38,12 +38,9 @@ def take_addresses(context: typer.Context, parameter: typer.CallbackParam, given
 def parse_timeout(text: str | float) -> float:
     """Read a time-out of 0.1 s to 10 m in seconds, which a number without a unit is; raises typer.BadParameter."""
     try:
-        seconds = parse_duration_ms(str(text), bare_unit="s") / 1000
+        return parse_timeout_s(text)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    if not 0.1 <= seconds <= 600:
-        raise typer.BadParameter(f"'{text}' is not from 0.1 s to 10 m")
-    return seconds
 
 
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.")]
@@ -119,16 +116,18 @@ def ask_in_portions(
     Where nothing is named, that is asked. A request that fails ends the program, and what is done by then is said.
     """
     answers: list[_Answer] = []
-    for begin in range(0, max(1, len(named)), MAX_NAMED):
+    done = 0
+    for some in list(in_portions(named)) or [()]:
         try:
-            answers.append(ask(tuple(named[begin : begin + MAX_NAMED])))
+            answers.append(ask(some))
         except typer.Exit:
-            if begin and not dry:
+            if done and not dry:
                 notes.print(
-                    f"The first {begin} of {len(named)} partitions of group '{group}' are done all the same; `kcoord "
+                    f"The first {done} of {len(named)} partitions of group '{group}' are done all the same; `kcoord "
                     "group describe` shows how they are. Name the others when you ask again."
                 )
             raise
+        done += len(some)
     return answers
 
 

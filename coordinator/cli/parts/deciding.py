@@ -1,8 +1,5 @@
 """Common parts of the verbs that change groups: a dry run by default, author and reason, refused partitions."""
 
-import getpass
-import os
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -25,16 +22,6 @@ def is_dry(*, execute: bool, dry_run: bool) -> bool:
     if execute and dry_run:
         raise typer.BadParameter("--execute and --dry-run contradict each other: name one")
     return not execute
-
-
-def who_asks() -> str:
-    """Return `user@host` of this process, in characters that can be printed."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = f"uid-{os.getuid()}"
-    name = f"{user}@{socket.gethostname()}"
-    return "".join(letter if letter.isprintable() else "?" for letter in name)[:250]
 
 
 def end(*, dry: bool, does_something: bool, code: int = ExitCode.OK) -> None:

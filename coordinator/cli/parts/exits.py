@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
 from coordinator.cli.parts.notes import Notes
+from coordinator.client.operating.refusal_kinds import NOT_FOUND, REFUSED_BY_STATE, TIMED_OUT, UNAUTHORISED
 from coordinator.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from coordinator.client.refusals import Refusal
     from coordinator.protocol.messages import Response
 
 notes: Final = Notes()
@@ -40,26 +42,14 @@ class ExitCode(IntEnum):
 
 
 EXIT_OF_REFUSAL: Final = {
-    ErrorCode.GROUP_ID_NOT_FOUND: ExitCode.NOT_FOUND,
-    ErrorCode.UNKNOWN_MEMBER_ID: ExitCode.NOT_FOUND,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ExitCode.NOT_FOUND,
-    ErrorCode.NON_EMPTY_GROUP: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.OFFSET_OUT_OF_RANGE: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.PARTITION_OWNED: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.CLAIM_CLOSED: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.REBALANCE_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.NOT_COORDINATOR: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.NOT_CONTROLLER: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.INVALID_REPLICA_ASSIGNMENT: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.ELECTION_NOT_NEEDED: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: ExitCode.REFUSED_BY_STATE,
-    ErrorCode.REQUEST_TIMED_OUT: ExitCode.TIMEOUT,
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: ExitCode.UNAUTHORISED,
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: ExitCode.UNAUTHORISED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ExitCode.UNAUTHORISED,
-    ErrorCode.SASL_AUTHENTICATION_FAILED: ExitCode.UNAUTHORISED,
+    code: exit_code
+    for kind, exit_code in (
+        (NOT_FOUND, ExitCode.NOT_FOUND),
+        (REFUSED_BY_STATE, ExitCode.REFUSED_BY_STATE),
+        (TIMED_OUT, ExitCode.TIMEOUT),
+        (UNAUTHORISED, ExitCode.UNAUTHORISED),
+    )
+    for code in kind
 }
 """Exit codes of the refusals that are not simply errors."""
 
@@ -115,8 +105,12 @@ def must_not_be_refused(response: "Response", group_id: str = "") -> None:
     from coordinator.client.refusals import refusal_of
 
     refusal = refusal_of(response)
-    if refusal is None:
-        return
+    if refusal is not None:
+        end_with_refusal(refusal, group_id)
+
+
+def end_with_refusal(refusal: "Refusal", group_id: str = "") -> NoReturn:
+    """Show a refusal and exit with the code that belongs to it."""
     code, why = refusal
     if code is ErrorCode.GROUP_ID_NOT_FOUND:
         notes.print(f"Consumer group '{group_id}' does not exist.")

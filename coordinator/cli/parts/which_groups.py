@@ -1,13 +1,13 @@
 """The groups that a verb is about: one by its id, those that match a glob, or all; and one view a group."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable
 from typing import Annotated, TypeVar
 
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
+from coordinator.client.operating.what_is_asked import filter_groups
 from coordinator.protocol.text.counts import counted
 
 SomeGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group's id.", show_default=False)]
@@ -67,8 +67,3 @@ def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict
             if refused.exit_code == ExitCode.TIMEOUT:
                 break
     return answers, code
-
-
-def filter_groups(group_ids: Sequence[str], match: str | None) -> Iterator[str]:
-    """Yield the ids that a glob matches; all of them without one."""
-    return (group_id for group_id in group_ids if match is None or fnmatchcase(group_id, match))

@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.client.operating.partitions_meant import UnknownTopicError, partitions_meant
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse
-from coordinator.protocol.parts import ClaimState, PartitionDescription
+from coordinator.protocol.parts import PartitionDescription
 from coordinator.protocol.text import scopes
 
 
@@ -44,44 +45,17 @@ def must_be_one_scope(topics: Sequence[str] | None, *, all_topics: bool) -> None
         raise typer.BadParameter("name the partitions with --topic, or all of them with --all-topics")
 
 
-def left_claims(group: DescribeGroupResponse) -> tuple[TopicPartition, ...]:
-    """Return the partitions with a running claim whose owner is not a member any more."""
-    members = {member.member_id for member in group.members}
-    return tuple(
-        (found.topic, found.partition)
-        for found in group.partitions
-        if found.claim_state is ClaimState.RUNNING and found.member_id not in members
-    )
-
-
 def named_partitions(
     group: DescribeGroupResponse,
     topics: Sequence[str] | None,
     counts: Callable[[PartitionDescription], bool] = lambda _: True,
 ) -> tuple[TopicPartition, ...]:
-    """Return the partitions that are meant: those that are named by number, whatever the group knows of them.
-
-    A topic alone means those of it that the group knows and that count, no topic all of these. Exits with NOT_FOUND
-    when the group knows none of a topic.
-    """
-    known = {found.topic for found in group.partitions}
-    counted = [(found.topic, found.partition) for found in group.partitions if counts(found)]
-    if not topics:
-        return tuple(counted)
-    named: list[TopicPartition] = []
-    for text in topics:
-        topic, numbers = parse_scope(text)
-        if numbers is not None:
-            named.extend((topic, number) for number in numbers)
-        elif topic in known:
-            named.extend(part for part in counted if part[0] == topic)
-        else:
-            notes.print(
-                f"error: group '{group.group_id}' knows no partition of topic '{topic}'; correct the name, or name "
-                f"partitions as {topic}:0,1"
-            )
-            raise typer.Exit(ExitCode.NOT_FOUND)
-    return tuple(dict.fromkeys(named))
+    """Return the partitions that are meant, as `partitions_meant` does; exits with NOT_FOUND for an unknown topic."""
+    try:
+        return partitions_meant(group, topics, counts)
+    except UnknownTopicError as error:
+        notes.print(f"error: {error}")
+        raise typer.Exit(ExitCode.NOT_FOUND) from None
 
 
 def format_partitions(partitions: Sequence[TopicPartition]) -> str:

@@ -10,14 +10,17 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_document, write_rows, write_views
-from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, filter_groups, groups_meant
-from coordinator.cli.parts.which_partitions import format_partitions, left_claims
+from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, groups_meant
+from coordinator.cli.parts.which_partitions import format_partitions
 from coordinator.cli.verbs import operate
-from coordinator.cli.verbs.lag import lag, lag_of, members, note_old_ends
+from coordinator.cli.verbs.lag import lag, members, note_old_ends
 from coordinator.cli.verbs.looking.events import events, time_text
 from coordinator.cli.verbs.reset import reset_offsets
 from coordinator.cli.verbs.waiting.wait import wait
 from coordinator.cli.verbs.waiting.watch import watch
+from coordinator.client.operating.lag import lag_of
+from coordinator.client.operating.partitions_meant import left_claims
+from coordinator.client.operating.what_is_asked import filter_groups
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,

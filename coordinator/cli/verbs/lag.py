@@ -9,9 +9,9 @@ from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, 
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_rows, write_views
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, groups_meant
+from coordinator.client.operating.lag import lag_by_topic
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
-from coordinator.protocol.parts import PartitionDescription
 from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import ControlKind
 
@@ -33,13 +33,6 @@ MEMBERS_COLUMNS: Final = (
     "UNPOLLED-MS",
     "PID",
 )
-
-
-def lag_of(partition: PartitionDescription) -> int | None:
-    """Records between the commit and the end, both as last known: a commit can be newer than the polled end."""
-    if partition.committed is None or partition.end_offset is None:
-        return None
-    return max(0, partition.end_offset - partition.committed)
 
 
 def note_old_ends(group: DescribeGroupResponse) -> None:
@@ -94,17 +87,13 @@ class _Lag:
 
 def _lag(coordinator: str, group: str, timeout: float) -> _Lag:
     """Return a group's lag."""
-    lags: dict[str, list[int | None]] = {}
     described = describe_group(coordinator, group, timeout)
     note_old_ends(described)
-    for partition in described.partitions:
-        lags.setdefault(partition.topic, []).append(lag_of(partition))
-    known = {topic: [value for value in mine if value is not None] for topic, mine in lags.items()}
-    total = sum(sum(mine) for mine in known.values())
-    unknown = sum(len(mine) - len(known[topic]) for topic, mine in lags.items())
+    lags = lag_by_topic(described.partitions)
+    total = sum(mine.lag for mine in lags)
+    unknown = sum(mine.unknown for mine in lags)
     rows: list[tuple[Cell, ...]] = [
-        (group, topic, len(mine), sum(known[topic]), max(known[topic], default=None), len(mine) - len(known[topic]))
-        for topic, mine in lags.items()
+        (group, mine.topic, mine.partitions, mine.lag, mine.max_lag, mine.unknown) for mine in lags
     ]
     names = ("topic", "partitions", "lag", "max_lag", "unknown")
     topics = [dict(zip(names, row[1:], strict=True)) for row in rows]

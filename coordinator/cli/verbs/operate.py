@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Output, Timeout, ask_for, ask_in_portions, describe_group
-from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, end_with_results, is_dry, who_asks, write_accepted
+from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, end_with_results, is_dry, write_accepted
 from coordinator.cli.parts.exits import notes
 from coordinator.cli.parts.tables import OutputFormat, write_rows
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.parts.which_member import Member, member_meant
-from coordinator.cli.parts.which_partitions import AllTopics, Topics, left_claims, must_be_one_scope, named_partitions
+from coordinator.cli.parts.which_partitions import AllTopics, Topics, must_be_one_scope, named_partitions
+from coordinator.client.operating.author import who_asks
+from coordinator.client.operating.partitions_meant import left_claims
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import (
     ChangeDrain,

@@ -15,7 +15,6 @@ from coordinator.cli.parts.deciding import (
     Why,
     end_with_results,
     is_dry,
-    who_asks,
     write_accepted,
 )
 from coordinator.cli.parts.exits import notes
@@ -23,6 +22,7 @@ from coordinator.cli.parts.reset_target import read_csv, targets_of, where_to, w
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.parts.which_partitions import AllTopics, Topics, must_be_one_scope, named_partitions
+from coordinator.client.operating.author import who_asks
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages.operators import (
     CancelResets,

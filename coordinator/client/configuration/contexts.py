@@ -55,6 +55,14 @@ def contexts_path(environment: Mapping[str, str]) -> Path | None:
     return (Path(base) if base else Path(home) / ".config") / "kcoord" / "config.toml"
 
 
+def contexts_of_user(environment: Mapping[str, str]) -> Contexts:
+    """Return the contexts of the user of this process; raises SecurityError."""
+    path = contexts_path(environment)
+    if path is None:
+        raise SecurityError("there is no file of contexts: neither HOME nor XDG_CONFIG_HOME is set")
+    return read_contexts(path)
+
+
 def read_contexts(path: Path) -> Contexts:
     """Return the contexts of a file, none where there is no file; raises SecurityError."""
     try:

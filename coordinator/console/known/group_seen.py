@@ -10,6 +10,7 @@ from typing import Final
 
 from coordinator.admin.lag import SeenEnds
 from coordinator.admin.status import Commits, Status, group_status
+from coordinator.client.operating.lag import lag_of
 from coordinator.console.documents import Group, LagCurve
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse
@@ -21,13 +22,6 @@ CURVE_STEP_MS: Final = 10_000
 """The least time between two points of it."""
 RECENT_ENDS: Final = 2
 """Ends by which it is told that a group has stopped, and was not just at the end."""
-
-
-def lag_of(partition: PartitionDescription) -> int | None:
-    """Return the records between commit and end, both as last known: a commit can be newer than the polled end."""
-    if partition.committed is None or partition.end_offset is None:
-        return None
-    return max(0, partition.end_offset - partition.committed)
 
 
 class Curve:

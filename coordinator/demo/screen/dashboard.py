@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from coordinator.client.operating.lag import lag_of
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import ClaimState, PartitionDescription
 
@@ -122,16 +123,6 @@ class Dashboard:
         first, last = self._samples[0], self._samples[-1]
         seconds = last[0] - first[0]
         return (last[column] - first[column]) / seconds if seconds > 0 else 0.0
-
-
-def lag_of(partition: PartitionDescription) -> int | None:
-    """Return how many records are not committed yet, None when an offset is not known.
-
-    The end is read from Kafka now and then and may be older than the commit: such a lag is 0, not less.
-    """
-    if partition.committed is None or partition.end_offset is None:
-        return None
-    return max(0, partition.end_offset - partition.committed)
 
 
 def _activity(partition: PartitionDescription) -> str:

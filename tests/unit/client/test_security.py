@@ -58,6 +58,7 @@ def test_a_name_counts_before_the_environment_and_a_file_holds_a_secret(tmp_path
         ({"kcoord.ssl.ca.location": "ca.pem"}, "'kcoord.security.protocol' is PLAINTEXT"),
         ({"kcoord.ssl.key.password": CANARY}, "'kcoord.security.protocol' is PLAINTEXT"),
         ({"kcoord.ssl.nothing": CANARY}, "'kcoord.ssl.nothing' is unknown"),
+        ({"kcoord.sasl.pasword": CANARY}, "'kcoord.sasl.pasword' is unknown; the nearest is 'kcoord.sasl.password'"),
         ({"kcoord.ssl.key.password": CANARY, "kcoord.ssl.key.password.file": "f"}, "both given"),
         ({"kcoord.ssl.key.password.file": "/nowhere"}, "'kcoord.ssl.key.password.file' is /nowhere"),
         ({"kcoord.security.protocol": "SSL", "kcoord.ssl.key.location": "k"}, "'kcoord.ssl.certificate.location'"),

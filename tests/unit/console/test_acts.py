@@ -110,7 +110,7 @@ def test_a_reset_leads_where_its_words_say(to: str, value: str, found: tuple[str
         (
             "reset-offsets",
             {"topics": ["zz"], "to": "latest"},
-            "the group knows no partition of topic 'zz'; correct the",
+            "group 'g' knows no partition of topic 'zz'; correct the",
         ),
         ("reset-offsets", {}, "'to' is '' and has to be one of earliest, latest"),
         ("reset-offsets", {"to": "latest", "value": "3"}, "'latest' takes no value"),

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
-from coordinator.client.configuration.contexts import ADDRESSES, Context, Contexts, contexts_path, read_contexts
+from coordinator.client.configuration.contexts import ADDRESSES, Context, Contexts, contexts_of_user, contexts_path
 from coordinator.client.security import SecurityError
 
 VARIABLE: Final = "KCOORD_CONTEXT"
@@ -51,10 +51,7 @@ ContextName = Annotated[
 
 def contexts_in_file() -> Contexts:
     """Return the contexts of this user; raises SecurityError."""
-    path = contexts_path(os.environ)
-    if path is None:
-        raise SecurityError("there is no file of contexts: neither HOME nor XDG_CONFIG_HOME is set")
-    return read_contexts(path)
+    return contexts_of_user(os.environ)
 
 
 def take_context(context: typer.Context, name: str | None) -> None:

@@ -1,33 +1,33 @@
 """`kcoord group events`: a group's timeline, what is chosen of it, and what comes while somebody waits."""
 
-import difflib
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from time import sleep, time_ns
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, coordinators_of
 from coordinator.cli.parts.exits import must_not_be_refused, notes, tool_errors_as_text
-from coordinator.cli.parts.reset_target import parse_datetime
 from coordinator.cli.parts.tables import Cell, GrowingTable, OutputFormat, write_csv, write_document
 from coordinator.cli.parts.which_partitions import format_partitions
+from coordinator.client.operating.what_is_asked import parse_kind, parse_since
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import LogInFailedError, RequestError, ask
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.parts import GroupEvent
-from coordinator.protocol.text.durations import parse_duration_ms
-from coordinator.protocol.text.escaping import json_document, one_line
-from coordinator.protocol.vocabulary import EventKind
+from coordinator.protocol.text.escaping import json_document
 
 EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
 
 FOLLOW_EVERY_S: Final = 1.0
 """The time between two questions of who follows a timeline."""
+
+
+_Read = TypeVar("_Read")
 
 
 class EventsFormat(StrEnum):
@@ -45,31 +45,12 @@ class EventsFormat(StrEnum):
         return self in (EventsFormat.JSON, EventsFormat.YAML)
 
 
-def parse_since(text: str, now_ms: int) -> int:
-    """Read `15m`, `PT15M` or a time of ISO 8601, in UTC unless it names a zone, as milliseconds since 1970.
-
-    Raises typer.BadParameter.
-    """
+def _read(parse: Callable[[], _Read]) -> _Read:
+    """Return what is read of a value; raises typer.BadParameter."""
     try:
-        return max(0, now_ms - parse_duration_ms(text))
-    except ValueError:
-        try:
-            return parse_datetime(text)
-        except typer.BadParameter as error:
-            raise typer.BadParameter(
-                f"'{one_line(text)}' is neither a duration such as 15m nor a time such as 2026-01-31T06:30:00Z"
-            ) from error
-
-
-def parse_kind(text: str) -> str:
-    """Return the kind of events that a text names; raises typer.BadParameter with the nearest."""
-    kinds = [str(kind) for kind in EventKind]
-    wanted = text.strip().lower()
-    if wanted in kinds:
-        return wanted
-    near = difflib.get_close_matches(wanted, kinds, 1, 0.4)
-    hint = f"is '{near[0]}' meant?" if near else f"known: {', '.join(kinds)}"
-    raise typer.BadParameter(f"there are no events of kind '{one_line(text)}'; {hint}")
+        return parse()
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
 
 
 def events(
@@ -92,8 +73,9 @@ def events(
     if follow and output.is_document:
         why = f"a {output.upper()} document has an end and --follow has none"
         raise typer.BadParameter(f"{why}; take -o jsonl, a document a line")
-    since_ms = None if since is None else parse_since(since, time_ns() // 1_000_000)
-    request = ListGroupEvents(group, after, since_ms, tuple(dict.fromkeys(map(parse_kind, kind or ()))))
+    since_ms = None if since is None else _read(lambda: parse_since(since, time_ns() // 1_000_000))
+    kinds = _read(lambda: tuple(dict.fromkeys(parse_kind(one) for one in kind or ())))
+    request = ListGroupEvents(group, after, since_ms, kinds)
     write = _writer(output)
     try:
         response = ask_for(coordinator, request, timeout, ListGroupEventsResponse, group)

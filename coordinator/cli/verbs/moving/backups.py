@@ -10,7 +10,7 @@ import typer
 from coordinator.cli.moving.backup import Backup, BackupError, GroupKept, encode, kept, make_backup, read, write
 from coordinator.cli.moving.controls_set import ControlResult, set_controls, write_controls
 from coordinator.cli.moving.offsets_set import Manner, Outcome, Wish, set_offsets
-from coordinator.cli.moving.reset_results import delta_of, row_as_json, write_results
+from coordinator.cli.moving.reset_results import row_as_json, write_results
 from coordinator.cli.moving.which_kafka import find_group
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_if_there
 from coordinator.cli.parts.deciding import (
@@ -21,12 +21,14 @@ from coordinator.cli.parts.deciding import (
     Why,
     end_with_results,
     is_dry,
-    who_asks,
 )
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
-from coordinator.cli.parts.which_groups import Match, ask_each, filter_groups
+from coordinator.cli.parts.which_groups import Match, ask_each
+from coordinator.client.operating.author import who_asks
+from coordinator.client.operating.resets import delta_of
+from coordinator.client.operating.what_is_asked import filter_groups
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     DescribeGroup,

@@ -14,11 +14,12 @@ from coordinator.cli.moving.offsets_now import which_are_not
 from coordinator.cli.moving.offsets_set import Outcome, end_with_offsets
 from coordinator.cli.moving.which_kafka import Kafka, KafkaConfig, kafka_meant
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, describe_group
-from coordinator.cli.parts.deciding import DryRun, Execute, Why, is_dry, who_asks
+from coordinator.cli.parts.deciding import DryRun, Execute, Why, is_dry
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.reset_target import write_csv_of_offsets
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.cli.parts.which_partitions import Topics, named_partitions, parse_scope
+from coordinator.client.operating.author import who_asks
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import DescribeGroupResponse, FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Timeout, coordinators_of, parse_timeout
-from coordinator.cli.parts.deciding import who_asks
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.client.operating.author import who_asks
 from coordinator.protocol.text.addresses import parse_address
 
 _LISTEN = "127.0.0.1:7480"

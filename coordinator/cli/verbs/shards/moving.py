@@ -11,13 +11,14 @@ from typing import Annotated, Final
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, coordinators_of
-from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry, who_asks
+from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry
 from coordinator.cli.parts.exits import EXIT_OF_REFUSAL, ExitCode, must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.verbs.shards.unclean import choose_unclean
 from coordinator.client.changing import ask_controller, ask_node
 from coordinator.client.cluster_view import ClusterView, ShardView
+from coordinator.client.operating.author import who_asks
 from coordinator.client.replica_plan import plan_replicas
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (

@@ -14,8 +14,9 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Group, Output, coordinators_of
 from coordinator.cli.parts.exits import must_not_be_refused, notes, tool_errors_as_text
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document
-from coordinator.cli.verbs.lag import lag_of
-from coordinator.cli.verbs.waiting.wait import LOOK_TIMEOUT_S, parse_seconds
+from coordinator.cli.verbs.waiting.wait import parse_seconds
+from coordinator.client.operating.lag import lag_of
+from coordinator.client.operating.waiting import LOOK_TIMEOUT_S
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import LogInFailedError, RequestError, ask
 from coordinator.protocol.errors import ErrorCode

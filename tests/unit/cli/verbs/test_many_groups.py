@@ -219,11 +219,20 @@ class TestWait:
         result = run("wait", "g", "--lag-below", "5", "--timeout", "0", describe=ends)
         assert (result.exit_code, "its lag is not known now: Kafka at k:1 is away" in result.stderr) == (6, True)
 
-    @pytest.mark.parametrize("verb", [("wait", "--stable"), ("watch",)])
-    def test_a_log_in_that_is_refused_is_not_tried_again(self, verb, monkeypatch):
+    def test_a_watch_whose_log_in_is_refused_does_not_try_again(self, monkeypatch):
         tried = []
 
         def refused(*asked):
+            tried.append(asked)
+            raise LogInFailedError("the coordinator at c:1 does not let 'ann' log in")
+
+        monkeypatch.setattr("coordinator.cli.verbs.waiting.watch.ask", refused)
+        words = ["group", "watch", "g", "--every", "10ms", "--coordinator", "127.0.0.1:1"]
+        result = CliRunner().invoke(app, words)
+        assert (result.exit_code, len(tried)) == (5, 1)
+        assert result.stderr.startswith("error: the coordinator at c:1 does not let 'ann' log in")
+
+    def refused(*asked):
             tried.append(asked)
             raise LogInFailedError("the coordinator at c:1 does not let 'ann' log in")
 
@@ -240,13 +249,28 @@ class TestWait:
         assert "cannot be reached" in result.stderr
 
     def test_a_shard_that_is_loaded_for_longer_than_a_look_is_waited_for(self, run, monkeypatch):
-        monkeypatch.setattr("coordinator.cli.verbs.waiting.wait.LOOK_TIMEOUT_S", 0.2)
+        monkeypatch.setattr("coordinator.client.operating.waiting.LOOK_TIMEOUT_S", 0.2)
         loading = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "shard 0 is being loaded; try again")
         stable = DescribeGroupResponse(group_id="g", state="Stable")
         assert run("wait", "g", "--stable", "--every", "10ms", describe=[*[loading] * 6, stable]).exit_code == 0
         result = run("wait", "g", "--stable", "--timeout", "20ms", describe=loading)
         assert result.exit_code == 6
         assert result.stderr.endswith(": shard 0 is being loaded; try again (COORDINATOR_LOAD_IN_PROGRESS)\n")
+
+    def test_a_coordinator_that_does_not_let_it_log_in_ends_it_at_once(self, run, monkeypatch):
+        """A wrong password is not tried twice a second for five minutes."""
+        looks = []
+
+        def refused(*_):
+            looks.append(1)
+            raise LogInFailedError("the coordinator at c:1 does not let 'ann' log in")
+
+        monkeypatch.setattr("coordinator.client.operating.waiting.ask", refused)
+        result = run("wait", "g", "--stable", "--every", "10ms", "--timeout", "1s")
+        assert (result.exit_code, len(looks)) == (5, 1)
+
+    def test_two_states_at_once_are_not_waited_for(self, run):
+        assert run("wait", "g", "--stable", "--empty").exit_code == 2
 
     def test_something_has_to_be_waited_for(self, run):
         assert run("wait", "g").exit_code == 2

@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from coordinator.cli import app
 from coordinator.cli.verbs.looking import events
-from coordinator.cli.verbs.looking.events import EVENT_COLUMNS, EventsFormat, parse_since
+from coordinator.cli.verbs.looking.events import EVENT_COLUMNS, EventsFormat
+from coordinator.client.operating.what_is_asked import parse_since
 from coordinator.client.request import LogInFailedError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, ListGroupEvents, ListGroupEventsResponse

@@ -1,0 +1,1 @@
+"""Decides what the command line, the console and `kcoord.Client` have in common about groups; shows nothing itself."""
