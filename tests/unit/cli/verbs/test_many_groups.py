@@ -232,16 +232,6 @@ class TestWait:
         assert (result.exit_code, len(tried)) == (5, 1)
         assert result.stderr.startswith("error: the coordinator at c:1 does not let 'ann' log in")
 
-    def refused(*asked):
-            tried.append(asked)
-            raise LogInFailedError("the coordinator at c:1 does not let 'ann' log in")
-
-        monkeypatch.setattr(f"coordinator.cli.verbs.waiting.{verb[0]}.ask", refused)
-        words = ["group", verb[0], "g", *verb[1:], "--every", "10ms", "--coordinator", "127.0.0.1:1"]
-        result = CliRunner().invoke(app, words)
-        assert (result.exit_code, len(tried)) == (5, 1)
-        assert result.stderr.startswith("error: the coordinator at c:1 does not let 'ann' log in")
-
     def test_a_coordinator_that_is_away_is_asked_until_time_is_over(self):
         arguments = ["group", "wait", "g", "--empty", "--timeout", "20ms", "--coordinator", "127.0.0.1:1"]
         result = CliRunner().invoke(app, arguments)
