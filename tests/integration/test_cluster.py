@@ -104,6 +104,22 @@ def served_by(leader: NodeAddress | None, ask: Callable[[str], object]) -> None:
     wait_until(is_answered, timeout_s=PATIENCE_S, what=f"an answer of {leader}")
 
 
+def served(cluster: LocalCluster, group: str, ask: Callable[[str], object]) -> None:
+    """Ask whichever node leads at the time, which may change on a slow machine, until what was asked is answered."""
+
+    def is_answered() -> bool:
+        named = (found_by(node, group) for node in cluster.nodes if node.is_running)
+        found = next((one.coordinator for one in named if one is not None and one.coordinator is not None), None)
+        if found is None:
+            return False
+        try:
+            return bool(ask(f"{found.host}:{found.port}"))
+        except (EOFError, OSError):
+            return False
+
+    wait_until(is_answered, timeout_s=PATIENCE_S, what=f"an answer of whoever leads group {group}")
+
+
 def committed_at(address: str, group: str) -> dict[str, int] | None:
     """Return what a leader says is committed of partition 0 of each topic; None for a refusal."""
     with RawMember(address, group) as tool:
@@ -208,7 +224,7 @@ def test_a_cluster_that_stops_in_order_ends_well_and_has_everything_when_it_star
 ) -> None:
     name, group = topic(), "g"
     member = Committer(group, name)
-    served_by(leader_of(cluster, group).coordinator, lambda at: member.commit(at, 7))
+    served(cluster, group, lambda at: member.commit(at, 7))
     member.member.disconnect()
     before = leader_of(cluster, group)
     cluster.stop()

@@ -26,7 +26,16 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import LeaveGroup
 from spark_kcoord.member.client import MemberClient
 from tests.helpers.waiting import wait_until
-from tests.integration.test_cluster import Committer, committed_at, entry_of, in_sync, leader_of, node_of, served_by
+from tests.integration.test_cluster import (
+    Committer,
+    committed_at,
+    entry_of,
+    in_sync,
+    leader_of,
+    node_of,
+    served,
+    served_by,
+)
 from tests.integration.test_cluster_members import member_of
 from tests.integration.test_cluster_operated import events_of
 
@@ -136,12 +145,12 @@ def test_a_shard_goes_on_from_the_log_that_is_left_when_a_person_says_so(
             node.begin()
         for node in (burnt, longer):
             node.await_ready()
-        served_by(leader_of(cluster, GROUP).coordinator, lambda at: committed_at(at, GROUP) == {name: 41})
+        served(cluster, GROUP, lambda at: committed_at(at, GROUP) == {name: 41})
 
         assert commit(client, name, 43, lost.owner_epoch) is not ErrorCode.NONE
         wait_until(lambda: owner_epoch(client) > lost.owner_epoch, timeout_s=PATIENCE_S, what="granted anew")
         assert commit(client, name, 43, owner_epoch(client)) is ErrorCode.NONE
-        served_by(leader_of(cluster, GROUP).coordinator, lambda at: committed_at(at, GROUP) == {name: 43})
+        served(cluster, GROUP, lambda at: committed_at(at, GROUP) == {name: 43})
 
         wait_until(lambda: in_sync(zookeeper, path, 0) == everybody, timeout_s=PATIENCE_S, what="all in sync")
         everywhere = Operator(cluster.addresses)
