@@ -74,9 +74,9 @@ def kcoord(
 
 def main() -> None:
     """Run the command line, as a process of its own."""
-    leave_out_of_rounds()
     try:
         with output_errors_as_text():
+            leave_out_of_rounds()
             app()
     finally:
         leave_out_of_rounds()  # what the verb has imported
