@@ -10,6 +10,7 @@ from coordinator.runtime.process.starting import without_rounds
 
 WORDS = """
 import gc
+gc.disable()
 FULL = 2
 rounds = []
 gc.callbacks.append(lambda phase, said: rounds.append(said["generation"]) if phase == "start" else None)
@@ -25,7 +26,6 @@ def loaded(settings):
 
 import sys
 from coordinator.__main__ import main
-gc.disable()
 from coordinator import cli, service
 {patches}
 sys.argv = ["kcoord", {words}]
