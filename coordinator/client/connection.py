@@ -24,6 +24,8 @@ CONNECT_ERRORS: Final = (OSError, UnicodeError, OverflowError, SecurityError)
 a file of TLS or of a log-in that cannot be used, a log-in that is refused."""
 
 _READ_BYTES: Final = 256 * 1024
+_LEAST_S: Final = 0.001
+"""A time-out of 0 would be none for a socket."""
 
 
 class NodeError(Exception):
@@ -46,9 +48,10 @@ def open_socket(host: str, port: int, timeout_s: float, security: ClientSecurity
     """Open a connection without Nagle's delay, with TLS and the log-in done; raises one of CONNECT_ERRORS."""
     context = security.tls_context() if security.is_tls else None
     deadline_s = time.monotonic() + timeout_s
-    sock = socket.create_connection((host, port), timeout=timeout_s)
+    sock = _connect(host, port, deadline_s)
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(max(deadline_s - time.monotonic(), _LEAST_S))
         if context is not None:
             sock = context.wrap_socket(sock, server_hostname=host)
         if security.is_log_in:
@@ -59,6 +62,19 @@ def open_socket(host: str, port: int, timeout_s: float, security: ClientSecurity
         sock.close()
         raise
     return sock
+
+
+def _connect(host: str, port: int, deadline_s: float) -> socket.socket:
+    """Connect to one of the addresses of a host, which share the time that is left: one may drop what it is sent."""
+    addresses = [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+    for place, address in enumerate(addresses):
+        share_s = (deadline_s - time.monotonic()) / (len(addresses) - place)
+        try:
+            return socket.create_connection((address, port), timeout=max(share_s, _LEAST_S))
+        except OSError:
+            if place + 1 == len(addresses):
+                raise
+    raise OSError(f"{host} has no address")
 
 
 def why_failed(error: Exception) -> str:

@@ -100,6 +100,26 @@ def test_nobody_there_is_said_with_the_address():
         ask((address,), ListGroups(), 5)
 
 
+def test_addresses_of_one_host_share_its_time(monkeypatch):
+    connect, look_up, given = socket.create_connection, socket.getaddrinfo, []
+
+    def drops_first(address, timeout):
+        if address[0] != "192.0.2.1":
+            return connect(address, timeout)
+        given.append(timeout)
+        raise TimeoutError("timed out")
+
+    def found(host, port, family=0, type=0, proto=0, flags=0):  # noqa: A002 - the names that callers use
+        first = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", port))] if host == "two.example" else []
+        return first + look_up("127.0.0.1", port, family, type, proto, flags)
+
+    monkeypatch.setattr(socket, "create_connection", drops_first)
+    with ScriptedCoordinator({ListGroups: ListGroupsResponse()}) as coordinator:
+        monkeypatch.setattr(socket, "getaddrinfo", found)
+        assert ask((("two.example", coordinator.address[1]),), ListGroups(), 8) == ListGroupsResponse()
+    assert 3 < given[0] <= 4, "half of the time"
+
+
 def test_a_silent_address_costs_no_more_than_the_time_out():
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
