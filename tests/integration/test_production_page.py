@@ -84,6 +84,7 @@ def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> Non
     copy = [str(tmp_path / "kcoord-backup") if word == f"{root}/var/lib/kcoord" else word for word in command]
     assert copy != command
     with serving(copy, tmp_path / "copy.log"):
+        eventually(lambda: "loaded" in (tmp_path / "copy.log").read_text(), 60)
         said = (tmp_path / "copy.log").read_text()
         assert "loaded" in said
         assert "new-data-directory" not in said

@@ -64,7 +64,7 @@ def test_frames_of_exactly_the_limit_pass():
     correlation_id, data = pair.member.send_request(request)
     assert data[:4] == length(REQUEST_LIMIT)
     assert pair.to_coordinator(data) == [RequestReceived(correlation_id, request)]
-    response = m.FindCoordinatorResponse(message="x" * (ANSWER_LIMIT - 18))
+    response = m.FindCoordinatorResponse(message="x" * (ANSWER_LIMIT - 20))
     answer = pair.coordinator.send_response(correlation_id, response)
     assert answer[:4] == length(ANSWER_LIMIT)
     assert pair.to_member(answer) == [ResponseReceived(correlation_id, request, response)]
