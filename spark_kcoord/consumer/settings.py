@@ -157,8 +157,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             "group_instance_id",
             _text_or_none,
             None,
-            "a static member: closed or killed, it keeps its place until its session times out; `close` commits and does "
-            "not leave",
+            "a static member: closed or killed, it keeps its place until its session times out; `close` commits "
+            "and does not leave",
         ),
         Setting("client_id", _text, "kcoord-python-HOST-PID", "the name that operators see"),
         Setting("session_timeout_ms", _MS, 10_000, "without a sign of life for this long the member is gone"),
