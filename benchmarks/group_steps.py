@@ -31,7 +31,7 @@ from coordinator.protocol.parts import Subscription
 
 COMMITTED: Final = 10
 """Partitions of one commit."""
-AT_MOST: Final = {"ping_calls": 39.0, "commit_calls": 116.0, **server_steps.AT_MOST}
+AT_MOST: Final = {"ping_calls": 37.0, "commit_calls": 112.0, **server_steps.AT_MOST}
 """The bars; a commit has its request and what the disk says after it."""
 DEATH_CALLS, DEATH_CALLS_A_MEMBER = 5_000.0, 31.0
 """The bar of a death: so many calls, and so many for each member of the group, since all of them are looked at."""

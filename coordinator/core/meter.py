@@ -27,10 +27,6 @@ class Meter:
         """Count names that were looked at, whether they are told or not."""
         self.passed_over += names
 
-    def begin(self) -> None:
-        """Count from nothing, for the next step."""
-        self.things = self.passed_over = 0
-
     @property
     def work(self) -> int:
         """The work of the step, in things told."""

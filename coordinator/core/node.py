@@ -115,7 +115,7 @@ class Node:
             limits, self_address, self._catalog, self._meter, self._connections, self._gates, self._rack, self._clock
         )
         self._finder = self._router.finder
-        self._waiting = self._router.waiting
+        self._waiting = self._router.waiting.by_connection
         self._shards = self._rack.shards
         self._snapshots = self._rack.snapshots
         self._due = self._snapshots.due
@@ -182,7 +182,7 @@ class Node:
         if self._is_halted:
             return []
         self._clock.now_ms = max(self._clock.now_ms, now_ms)
-        self._meter.begin()
+        self._meter.things = self._meter.passed_over = 0
         self._rack.working = None
         looks_at_all_timers = False
         try:  # no call of its own: there is a step for every request
@@ -381,7 +381,7 @@ class Node:
         connection = self._connections.pop(event.connection_id, None)
         if connection is None:
             return
-        self._waiting.forget(event.connection_id)
+        self._waiting.pop(event.connection_id, None)
         if connection.group_id is not None:
             index = self.shard_of(connection.group_id)
             self._rack.contained(index, event, self._shards[index].connection_lost, connection, event.why)

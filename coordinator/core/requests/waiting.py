@@ -13,29 +13,25 @@ T = TypeVar("T")
 class WaitingRequests(Generic[T]):
     """The requests of a node that wait, by connection."""
 
-    __slots__ = ("_by_connection",)
+    __slots__ = ("by_connection",)
 
     def __init__(self) -> None:
-        self._by_connection: dict[int, deque[T]] = {}
-        """Those of each connection that has some; the one whose turn is next comes first."""
+        self.by_connection: dict[int, deque[T]] = {}
+        """Those of each connection that has some, whose turn is next first; those of one that is gone are taken out."""
 
     def __bool__(self) -> bool:
         """Say whether any waits."""
-        return bool(self._by_connection)
+        return bool(self.by_connection)
 
     def add(self, connection_id: int, request: T) -> None:
         """Have a request wait behind the others of its connection."""
-        self._by_connection.setdefault(connection_id, deque()).append(request)
+        self.by_connection.setdefault(connection_id, deque()).append(request)
 
     def take(self) -> T:
         """Return the next request; its connection is the last in turn from then on."""
-        connection_id = next(iter(self._by_connection))
-        requests = self._by_connection.pop(connection_id)
+        connection_id = next(iter(self.by_connection))
+        requests = self.by_connection.pop(connection_id)
         request = requests.popleft()
         if requests:
-            self._by_connection[connection_id] = requests
+            self.by_connection[connection_id] = requests
         return request
-
-    def forget(self, connection_id: int) -> None:
-        """Drop what a connection has asked for that is gone."""
-        self._by_connection.pop(connection_id, None)
