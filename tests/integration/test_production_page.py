@@ -85,6 +85,4 @@ def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> Non
     assert copy != command
     with serving(copy, tmp_path / "copy.log"):
         eventually(lambda: "loaded" in (tmp_path / "copy.log").read_text(), 60)
-        said = (tmp_path / "copy.log").read_text()
-        assert "loaded" in said
-        assert "new-data-directory" not in said
+        assert "new-data-directory" not in (tmp_path / "copy.log").read_text()

@@ -1,1 +1,1 @@
-"""The parts of `kcoord cluster doctor` and `kcoord cluster bundle`: facts of nodes, checks of them, the bundle."""
+"""The parts of `kcoord doctor`, `kcoord cluster doctor` and `kcoord cluster bundle`: facts, checks, the bundle."""

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 
-from coordinator.cli.parts.doctor_check import Check
+from coordinator.cli.diagnosis.doctor_check import SLOW_FSYNC_MS, Check
 from coordinator.protocol.text.addresses import Address, format_address
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 """A page is read so far, which is as long as that of some 100,000 partitions."""
-SLOW_FSYNC_MS: Final = 20.0
 _SAMPLE: Final = re.compile(r"^(\w+)(\{.*\})? (\S+)$", re.MULTILINE)
 _STATE: Final = re.compile(r'^kcoord_zk_session_state\{state="(\w+)"\} 1', re.MULTILINE)
 

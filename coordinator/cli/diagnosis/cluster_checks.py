@@ -7,8 +7,8 @@ that need more than a description: releases, clocks, certificates, Kafka as each
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from coordinator.cli.diagnosis.doctor_check import Check
 from coordinator.cli.diagnosis.node_facts import NodeFacts
-from coordinator.cli.parts.doctor_check import Check
 from coordinator.client.cluster_view import ClusterView, shards_have
 from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import NodeStatus

@@ -21,9 +21,9 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from coordinator.cli.diagnosis.doctor_check import SLOW_FSYNC_MS, Check, UnansweredError, said_by, write_checks
+from coordinator.cli.diagnosis.doctor_spark import MINIMUM_PYTHON, look_at_spark
 from coordinator.cli.parts.asking import coordinators_of, parse_timeout, take_addresses
-from coordinator.cli.parts.doctor_check import Check, UnansweredError, said_by, write_checks
-from coordinator.cli.parts.doctor_spark import MINIMUM_PYTHON, look_at_spark
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import RequestError, ask
@@ -36,7 +36,6 @@ from coordinator.protocol.text.counts import counted
 ENOUGH_FILES: Final = 16_384
 """Open files that a coordinator of some thousands of members needs; each member is one."""
 FSYNCS: Final = 15
-SLOW_FSYNC_MS: Final = 20.0
 GROUP: Final = "kcoord-doctor"
 """A group to ask for; asking does not make it."""
 

@@ -5,6 +5,7 @@ import platform
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Final
@@ -16,6 +17,7 @@ from coordinator.cli.diagnosis.bundle import Found, Part, document, make_bundle
 from coordinator.cli.moving.backup import BackupError, write
 from coordinator.cli.parts.asking import Coordinator, Timeout, ask_for, coordinators_of
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.new_file import must_be_free
 from coordinator.cli.verbs.doctor import checks_of_machine
 from coordinator.cli.verbs.looking.cluster_doctor import Admin, admins_of, checks_of_cluster
 from coordinator.client.cluster_view import view
@@ -53,10 +55,10 @@ def bundle(
     timeout: Timeout = 10.0,
 ) -> None:
     """Write versions, checks, descriptions, timelines, settings and metrics into a zip, for whoever helps."""
-    _must_not_be_there(output, force=force)
+    must_be_free(output, "a bundle", replaces=force, option="--force")
     named = tuple(dict.fromkeys(group or ()))
     made = make_bundle(_parts(coordinator, named, config, admins_of(admin), timeout), time.time())
-    _must_not_be_there(output, force=force)
+    must_be_free(output, "a bundle", replaces=force, option="--force")
     try:
         write(output, made.data)
     except BackupError as error:
@@ -64,12 +66,6 @@ def bundle(
         raise typer.Exit(ExitCode.ERROR) from error
     missing = f"; not to be had, with the reason in their places: {', '.join(made.failed)}" if made.failed else ""
     notes.print(f"{output} has {made.files} files{missing}. Names of hosts, groups and topics are in it, no secrets.")
-
-
-def _must_not_be_there(path: Path, *, force: bool) -> None:
-    if path.exists() and not force:
-        notes.print(f"error: {path} is there already; name another file, or add --force")
-        raise typer.Exit(ExitCode.ERROR)
 
 
 def _parts(
@@ -100,7 +96,7 @@ def _parts(
         yield Part(
             f"timelines/{number}.json",
             f"the timeline of group '{group}'",
-            lambda group=group: _timeline(coordinator, group, timeout_s),  # type: ignore[misc]
+            partial(_timeline, coordinator, group, timeout_s),
         )
     if config is not None:
         yield Part("settings.toml", f"the settings of {config}", lambda: _settings(config))
@@ -109,7 +105,7 @@ def _parts(
             yield Part(
                 f"admin/{number}-{path}.txt",
                 f"/{path} of {format_address(address)}",
-                lambda address=address, path=path: _page(address, path, timeout_s),  # type: ignore[misc]
+                partial(_page, address, path, timeout_s),
             )
 
 

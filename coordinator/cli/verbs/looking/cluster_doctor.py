@@ -7,9 +7,9 @@ import typer
 
 from coordinator.cli.diagnosis.admin_pages import admin_checks
 from coordinator.cli.diagnosis.cluster_checks import cluster_checks
+from coordinator.cli.diagnosis.doctor_check import Check, write_checks
 from coordinator.cli.diagnosis.node_facts import look_at_nodes
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, coordinators_of, must_be_addresses
-from coordinator.cli.parts.doctor_check import Check, write_checks
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.client.cluster_view import view
 from coordinator.client.every_node import find_nodes, find_unreached

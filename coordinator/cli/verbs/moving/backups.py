@@ -1,6 +1,5 @@
 """`kcoord cluster backup FILE` and `kcoord cluster restore FILE`: offsets, settings and decisions of all groups."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -23,6 +22,7 @@ from coordinator.cli.parts.deciding import (
     is_dry,
 )
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.new_file import must_be_free
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.parts.which_groups import Match, ask_each
@@ -58,12 +58,7 @@ def backup(
     """Write the offsets and settings of all groups, and what operators have decided about them, into a file."""
     if str(file) == "-":
         raise typer.BadParameter("a backup is a file, which comes whole or not at all: name one", param_hint="FILE")
-    if os.path.lexists(file) and not file.is_file():
-        notes.print(f"error: {file} is no file that a backup may take the place of; name another one")
-        raise typer.Exit(ExitCode.ERROR)
-    if file.exists() and not overwrite:
-        notes.print(f"error: {file} is there already; name another file, or add --overwrite")
-        raise typer.Exit(ExitCode.ERROR)
+    must_be_free(file, "a backup", replaces=overwrite, option="--overwrite")
     listed, are_all = every_group(coordinator, timeout)
     if not are_all:
         notes.print(f"error: not all groups are known, so {file} has not been written")

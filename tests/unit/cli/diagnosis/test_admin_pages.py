@@ -8,7 +8,7 @@ import pytest
 from coordinator.admin.http import Answer, HttpLimits, HttpServer, say
 from coordinator.cli.diagnosis import admin_pages
 from coordinator.cli.diagnosis.admin_pages import Page, PageError, admin_checks, fsync_check, read_page, ready_check
-from coordinator.cli.parts.doctor_check import Check
+from coordinator.cli.diagnosis.doctor_check import Check
 from coordinator.protocol.text.addresses import Address, format_address
 from tests.helpers.loopback_coordinator import unused_address
 

@@ -15,8 +15,8 @@ from coordinator.cli.diagnosis.cluster_checks import (
     kafka_check,
     versions_check,
 )
+from coordinator.cli.diagnosis.doctor_check import Check
 from coordinator.cli.diagnosis.node_facts import NodeFacts, ahead
-from coordinator.cli.parts.doctor_check import Check
 from coordinator.client.cluster_view import ClusterView, NodeView, ShardView
 from coordinator.protocol.framing import VersionRange
 from coordinator.protocol.parts import NodeDescription

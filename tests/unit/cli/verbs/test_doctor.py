@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
-from coordinator.cli.parts.doctor_check import Check
+from coordinator.cli.diagnosis.doctor_check import Check
 from coordinator.cli.verbs.doctor import (
     coordinator_check,
     decoder_checks,

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -72,3 +73,13 @@ def test_a_bundle_has_nodes_groups_timelines_and_settings_and_is_not_written_ove
     again = CliRunner().invoke(app, words)
     assert (again.exit_code, target.read_text()) == (1, "mine")
     assert "add --force" in again.stderr
+
+
+def test_a_device_is_not_replaced_by_a_bundle(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")  # as /dev/stdout is one
+    for name in ("pipe", "link"):
+        words = ["cluster", "bundle", "--output", str(tmp_path / name), "--force", "--timeout", "1s"]
+        result = CliRunner().invoke(app, [*words, "--coordinator", format_address(unused_address())])
+        assert (result.exit_code, "is no file that a bundle may take the place of" in result.output) == (1, True)
+    assert ((tmp_path / "pipe").is_fifo(), (tmp_path / "link").is_symlink()) == (True, True)

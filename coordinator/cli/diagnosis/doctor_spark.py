@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from coordinator.cli.parts.doctor_check import Check, UnansweredError, said_by
+from coordinator.cli.diagnosis.doctor_check import Check, UnansweredError, said_by
 from spark_kcoord.source.process.spark_versions import (
     NEEDED_FOR_BATCHES,
     NEEDED_FOR_STREAMS,

@@ -13,6 +13,8 @@ from coordinator.cli.parts.tables import OutputFormat, write_rows
 
 COLUMNS: Final = ("CHECK", "STATUS", "VALUE", "WHY")
 PROCESS_TIMEOUT_S: Final = 60.0
+SLOW_FSYNC_MS: Final = 20.0
+"""A disk that takes longer to make a small write durable is slow: every commit waits for one."""
 
 
 class Check(msgspec.Struct, frozen=True):
