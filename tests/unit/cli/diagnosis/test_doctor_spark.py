@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.cli.diagnosis import doctor_spark
 from coordinator.cli.diagnosis.doctor_check import Check
 from coordinator.cli.diagnosis.doctor_spark import home_version, look_at_spark, pyspark_check, python_check
-from coordinator.cli.parts import doctor_spark
 
 OURS = metadata.version("kcoord")
 
