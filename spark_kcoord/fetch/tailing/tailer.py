@@ -91,7 +91,8 @@ class Tailer:
         self._lock = threading.RLock()  # a signal may come within a call, and its handler make another
         # Guarded by _lock:
         self._wanted: Mapping[TopicPartition, Wanted] | None = None
-        self._news: deque[Fetched] = deque()
+        self._news: dict[int, Fetched] = {}
+        """In the order in which they came, by identity: to take one is a step that no signal's handler can divide."""
         self._held_bytes = 0
         self._parked_bytes = 0
         self._is_closed = False
@@ -131,14 +132,13 @@ class Tailer:
                 raise KcoordError(
                     f"The fetcher has stopped by a bug in kcoord ({type(self._failure).__name__}: {self._failure})."
                 ) from self._failure
-            return list(self._news)
+            return list(self._news.values())
 
     def taken(self, news: Sequence[Fetched]) -> None:
-        """Say that these first ones of `news` need not come again; what was said before counts for nothing."""
+        """Say that these of `news` need not come again; what was said before counts for nothing."""
         with self._lock:
             for one in news:
-                if self._news and self._news[0] is one:
-                    self._news.popleft()
+                self._news.pop(id(one), None)
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes of what was taken are not held any more, and how many are held for later."""
@@ -460,7 +460,7 @@ class Tailer:
 
     def _tell(self, news: Fetched) -> None:
         with self._lock:
-            self._news.append(news)
+            self._news[id(news)] = news
             if isinstance(news, Chunk):
                 self._held_bytes += news.size
         self._on_news()

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 import spark_kcoord.fetch.tailing.tailer
+from spark_kcoord.fetch.tailing.fetched import Fetched
 from spark_kcoord.fetch.tailing.tailer import Tailer
 from tests.helpers.processes import eventually
 from tests.helpers.signal_within import SignalWithin
@@ -59,3 +60,23 @@ def test_what_is_said_twice_to_be_taken_takes_nothing_that_came_meanwhile() -> N
         assert eventually(partial(has_rows, tailer, 2))
         tailer.taken(known)
         assert has_rows(tailer, 2)
+
+
+def two_news(tailer: Tailer) -> list[Fetched]:
+    for token in (1, 2):
+        tailer.want(wanted(token, 0))
+        assert eventually(partial(has_rows, tailer, token))
+    return tailer.news()
+
+
+def test_a_handler_of_a_signal_that_takes_the_same_has_nothing_else_taken() -> None:
+    with tailing(Broker()) as tailer:
+        signal, known = SignalWithin(HERE), two_news(tailer)
+        with signal.coming():
+            tailer.taken(known[:1])
+    for at in range(1, len(signal.steps) + 1):
+        with tailing(Broker()) as tailer:
+            known = two_news(tailer)
+            with SignalWithin(HERE, at, partial(tailer.taken, known[:1])).coming():
+                tailer.taken(known[:1])
+            assert tailer.news()[0] is known[1]
