@@ -129,6 +129,7 @@ class Served(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._host = str(peer[0]) if peer else ""
+        self._transport.set_write_buffer_limits(high=0)  # so that the last bytes of an answer have a deadline too
         if not self._connections.opened(self, self._host):
             self.drop()
             return

@@ -261,6 +261,10 @@ class _TlsTransport(asyncio.Transport):
         """Return how many bytes wait to be written."""
         return self._below.get_write_buffer_size() + self._end.waiting_bytes
 
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Set how many encrypted bytes may wait before the protocol is told that the peer does not keep up."""
+        self._below.set_write_buffer_limits(high, low)
+
     def pause_reading(self) -> None:
         """Read nothing more for now."""
         self._below.pause_reading()

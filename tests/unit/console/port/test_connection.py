@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -35,15 +36,22 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @asynccontextmanager
-async def listening(connections: Connections) -> AsyncIterator[int]:
+async def listening(connections: Connections, made: list[asyncio.Transport] | None = None) -> AsyncIterator[int]:
+    """Listen while the block runs; yield the port, and append the transport of what is connected to `made`."""
     config = uvicorn.Config(application, http=H11Protocol, ws="none", lifespan="off", log_config=None)
     config.load()
     state = ServerState()
 
     def protocol() -> asyncio.BaseProtocol:
-        return connections.protocol(H11Protocol(config=config, server_state=state, app_state={}))
+        http = H11Protocol(config=config, server_state=state, app_state={})
+        protocol = connections.protocol(http)
+        if made is not None:
+            connected = protocol.connection_made
+            protocol.connection_made = lambda transport: (made.append(transport), connected(transport))  # type: ignore[method-assign]
+        return protocol
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
+    server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # what a kernel takes counts as read
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -102,31 +110,52 @@ def test_a_request_that_is_not_whole_in_time_ends_its_connection(pieces: tuple[b
     assert run(play) == (["no whole request came within 0.3 s"] if pieces else [])
 
 
-@pytest.mark.usefixtures("_short")
-def test_an_answer_that_is_not_read_ends_its_connection() -> None:
+@pytest.mark.parametrize(
+    ("left", "is_tls"),
+    [(len(LARGE), False), (len(LARGE), True), (16 * 1024, False)],
+    ids=["nothing is read", "nothing is read by TLS", "all is read but the last 16 KiB"],
+)
+def test_an_answer_that_is_not_read_to_its_end_ends_its_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, *, is_tls: bool
+) -> None:
+    monkeypatch.setattr(connection, "READ_S", 1.0)
+    served, trusting = _contexts(tmp_path) if is_tls else (None, None)
+
     async def play() -> None:
-        connections = Connections(structlog.get_logger())
-        async with listening(connections) as port:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1)
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
+        connections = Connections(structlog.get_logger(), None if served is None else lambda: served)
+        made: list[asyncio.Transport] = []
+        async with listening(connections, made) as port:
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            client.connect(("127.0.0.1", port))
+            name = None if trusting is None else "127.0.0.1"
+            reader, writer = await asyncio.open_connection(sock=client, limit=4096, ssl=trusting, server_hostname=name)
             writer.write(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n")
-            await asyncio.sleep(0.1)
+            await reader.readexactly(1)
+            while made[0].get_write_buffer_size() > left:
+                await reader.read(8192)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            assert made[0].get_write_buffer_size()
             while connections.count:
                 await asyncio.sleep(0.02)
-            writer.close()
-            del reader
+            writer.transport.abort()
 
     assert run(play) == []
 
 
-def test_tls_is_spoken_and_who_speaks_none_is_told_so_in_http(tmp_path: Path) -> None:
+def _contexts(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return the context of a server and one of a client that trusts it."""
     authority = Authority(tmp_path)
     pair = authority.pair()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.certificate, pair.key)
+    return context, ssl.create_default_context(cafile=str(authority.trusted))
+
+
+def test_tls_is_spoken_and_who_speaks_none_is_told_so_in_http(tmp_path: Path) -> None:
+    context, client = _contexts(tmp_path)
 
     async def play() -> None:
-        client = ssl.create_default_context(cafile=str(authority.trusted))
         async with listening(Connections(structlog.get_logger(), lambda: context)) as port:
             said = await said_on(port, WHOLE, tls=client)
             assert said.endswith(b"hello")
