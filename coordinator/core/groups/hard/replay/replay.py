@@ -75,6 +75,7 @@ from coordinator.core.groups.hard.replay.operator_replay import OPERATOR_REPLAY,
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState, TopicState
 from coordinator.core.groups.hard.tables.claim_table import NO_CLAIMS, ClaimTable, OpenClaims, Owner
 from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE, Timeline
+from coordinator.core.groups.partitions.names import one_for_all
 from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_set import NOTHING
 from coordinator.core.groups.partitions.partition_table import NO_PARTITIONS, PartitionTable, numbers_by_topic
@@ -102,7 +103,7 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
         seen = group.topics
         for part in (*record.committed, *record.together):  # type: ignore[union-attr]
             if part.topic not in seen:
-                index_topic(state, record.group_id, part.topic)
+                index_topic(state, group.group_id, part.topic)
     elif kind in ABOUT_TOPICS:
         index_topics(state, group, record)
     elif kind in ABOUT_OFFSETS:
@@ -116,7 +117,9 @@ def _group_expired(state: ShardState, record: GroupExpired) -> None:
 
 
 def _group_emptied(state: ShardState, record: GroupEmptied) -> None:
-    state.groups[record.group_id].emptied = record
+    group = state.groups[record.group_id]
+    # With the id that the group has: a record that was read has one of its own.
+    group.emptied = GroupEmptied(group.group_id, record.at_ms, record.lived_ms)
     if record.lived_ms > state.lived_ms:
         state.lived_ms, state.lived_at_ms = record.lived_ms, record.at_ms
 
@@ -136,17 +139,17 @@ def _wishes(facts: MemberFacts) -> tuple[object, ...]:
 
 def _group_settings(group: GroupState, record: GroupSettings) -> None:
     group.group_epoch = record.group_epoch
-    group.assignor = record.assignor
+    group.assignor = one_for_all(record.assignor)
     group.reset_policy = record.reset_policy
-    group.handover = record.handover
+    group.handover = one_for_all(record.handover)
     group.claim_timeout_ms = record.claim_timeout_ms
-    group.owner = record.owner or group.owner
+    group.owner = one_for_all(record.owner) or group.owner
     group.is_target_stale = record.is_target_stale
 
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     seen = TopicState(
-        record.topic_id, record.first_partitions, record.partitions, record.by_readers, record.earliest_why
+        one_for_all(record.topic_id), record.first_partitions, record.partitions, record.by_readers, record.earliest_why
     )
     before = group.topics.get(record.topic)
     if before is None or (before.topic_id, before.partitions) != (seen.topic_id, seen.partitions):
@@ -159,7 +162,7 @@ def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     group.topics_bytes += bytes_of_topic(record.topic, seen)
     if group.topics is NO_ENTRIES:
         group.topics = {}
-    group.topics[record.topic] = seen
+    group.topics[one_for_all(record.topic)] = seen
 
 
 def _member_joined(group: GroupState, record: MemberJoined) -> None:
