@@ -128,7 +128,9 @@ class PartitionTable(Generic[V]):
                 yield (topic, number), value
 
     def copy(self) -> "PartitionTable[V]":
-        """Return a table of its own with the same values."""
+        """Return a table with the same values, of its own unless this is the table of nothing."""
+        if self is NO_PARTITIONS:
+            return self
         return PartitionTable({topic: rows.copy() for topic, rows in self._topics.items()} or NO_ENTRIES)
 
 

@@ -237,8 +237,7 @@ class CommittedTable:
         that leave such a place are not whole there any more, and have the same offsets in the copy one by one.
         """
         self._copies += 1
-        shared = self._shared if self._shared is NO_PARTITIONS else self._shared.copy()
-        return CommittedTable(shared, self.bytes, self._copies, self._alone)
+        return CommittedTable(self._shared.copy(), self.bytes, self._copies, self._alone)
 
 
 def _bytes_of(known: Committed, number: int) -> int:

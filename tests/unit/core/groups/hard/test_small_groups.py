@@ -9,6 +9,7 @@ import pytest
 
 from coordinator.core.groups.hard.controls import NO_CONTROLS, Controls, Decree
 from coordinator.core.groups.hard.facts_index import NO_FACTS, FactsIndex
+from coordinator.core.groups.hard.snapshot import GrowingSnapshot
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.hard.tables.claim_table import NO_CLAIMS, ClaimTable, OpenClaims, Owner
 from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE, Timeline
@@ -143,6 +144,19 @@ def test_group_whose_last_claim_is_finished_after_its_members_left_has_nothing_o
     assert (set(group.members), world.owners()) == ({"m2"}, {("t", 0): "m2"})
     assert again.commit(("t", 0), start + 7).error is ErrorCode.NONE
     assert shared(fresh, GroupState("another")) == set(OWN)
+
+
+def test_snapshot_keeps_a_group_that_changes_meanwhile_without_empty_copies() -> None:
+    """Whoever commits to many groups while they wait for a snapshot has each of them kept as it was."""
+    world = NodeWorld({"t": 1})
+    committed_to(world, "a")
+    state = world.state(world.node.shard_of("a"))
+    growing = GrowingSnapshot(state, 1)
+    growing.before_change("a")
+    kept = growing._copied["a"]
+    assert kept == state.groups["a"]
+    assert shared(kept, state.groups["a"]) == set(OWN)
+    assert kept.offsets is not state.groups["a"].offsets
 
 
 def open_a_claim() -> None:
