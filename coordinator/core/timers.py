@@ -6,18 +6,23 @@ means and what is done when it is due is its owner's business. There is no clock
 
 import heapq
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 K = TypeVar("K", bound=Hashable)
 
 
-class _Entry(msgspec.Struct, gc=False):
-    """The time at which a key is due, unless it was cancelled, and that under which it is filed, if it is."""
+class _Entry(msgspec.Struct, gc=False, order=True):
+    """A key that is filed: under which time, as the how-manieth, and when it is due unless it was cancelled.
 
+    Entries are ordered by the first two, of which no two entries have the same.
+    """
+
+    filed_ms: int
+    sequence: int
     deadline_ms: int | None
-    filed_ms: int | None = None
+    key: Any
 
 
 class Timers(Generic[K]):
@@ -28,18 +33,19 @@ class Timers(Generic[K]):
     def __init__(self) -> None:
         self._entries: dict[K, _Entry] = {}
         """Every key with a deadline, and those cancelled that are still filed."""
-        self._heap: list[tuple[int, int, K]] = []
+        self._heap: list[_Entry] = []
+        """Besides those, entries that others have taken the place of, because they are due sooner."""
         self._sequence = 0
 
     def set(self, key: K, deadline_ms: int) -> None:
         """Make a key due at a time, instead of whenever it was due before."""
         entry = self._entries.get(key)
-        if entry is None:
-            entry = self._entries[key] = _Entry(deadline_ms)
-        else:
+        if entry is not None and entry.filed_ms <= deadline_ms:
             entry.deadline_ms = deadline_ms
-        if entry.filed_ms is None or entry.filed_ms > deadline_ms:
-            self._file(key, entry, deadline_ms)
+            return
+        self._sequence += 1
+        entry = self._entries[key] = _Entry(deadline_ms, self._sequence, deadline_ms, key)
+        heapq.heappush(self._heap, entry)
 
     def cancel(self, key: K) -> None:
         """Forget a key; one that is not known changes nothing."""
@@ -54,28 +60,23 @@ class Timers(Generic[K]):
 
     def earliest(self) -> int | None:
         """Return a time before which nothing is due; it may be early, never late."""
-        return self._heap[0][0] if self._heap else None
+        return self._heap[0].filed_ms if self._heap else None
 
     def pop_due(self, now_ms: int, most: int | None = None) -> list[K]:
         """Return the keys that are due, in the order of their deadlines, and forget them; at most so many."""
         due: list[tuple[int, int, K]] = []
-        while self._heap and self._heap[0][0] <= now_ms and (most is None or len(due) < most):
-            filed_ms, sequence, key = heapq.heappop(self._heap)
-            entry = self._entries.get(key)
-            if entry is None or entry.filed_ms != filed_ms:
+        while self._heap and self._heap[0].filed_ms <= now_ms and (most is None or len(due) < most):
+            entry = heapq.heappop(self._heap)
+            key, deadline_ms = entry.key, entry.deadline_ms
+            if self._entries.get(key) is not entry:
                 continue
-            entry.filed_ms = None
-            deadline_ms = entry.deadline_ms
             if deadline_ms is not None and deadline_ms > now_ms:
-                self._file(key, entry, deadline_ms)
+                self._sequence += 1
+                entry.filed_ms, entry.sequence = deadline_ms, self._sequence
+                heapq.heappush(self._heap, entry)
                 continue
             del self._entries[key]
             if deadline_ms is not None:
-                due.append((deadline_ms, sequence, key))
+                due.append((deadline_ms, entry.sequence, key))
         due.sort(key=lambda found: found[:2])
         return [key for _, _, key in due]
-
-    def _file(self, key: K, entry: _Entry, deadline_ms: int) -> None:
-        self._sequence += 1
-        entry.filed_ms = deadline_ms
-        heapq.heappush(self._heap, (deadline_ms, self._sequence, key))

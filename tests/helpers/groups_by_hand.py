@@ -5,8 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from coordinator.core.groups.hard.records import CommittedPart, TopicCommit
 from coordinator.core.groups.hard.replay.changes import own
 from coordinator.core.groups.hard.state import Grant, GroupState
-from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
-from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.hard.tables.claim_table import ClaimTable, OpenClaims, Owner
+from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
 
 ALL: tuple[TopicPartition, ...] = (*[("t", number) for number in range(5)], ("u", 0), ("u", 1))
 MINE = Grant("m1", "id", 7)
@@ -24,7 +24,7 @@ def group_of(
 
     Claims that are `apart` were made one by one and do otherwise than the rest.
     """
-    group = GroupState("g")
+    group = GroupState("g", grants=PartitionTable(), claims=ClaimTable())
     for topic, numbers in (("t", range(5)), ("u", range(2))):
         group.offsets.write_together(TopicCommit(topic, "id", 1, tuple(numbers), (10,) * len(numbers)))
         claimed: dict[Grant, list[int]] = {}

@@ -8,12 +8,12 @@ from coordinator.core.groups.hard.records import ClaimsRunning, CommittedPart, T
 from coordinator.core.groups.hard.replay.changes import own
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.state import Grant, GroupState, ShardState
-from coordinator.core.groups.hard.tables.claim_table import OpenClaim, OpenClaims, Owner
+from coordinator.core.groups.hard.tables.claim_table import ClaimTable, OpenClaim, OpenClaims, Owner
 from coordinator.core.groups.offsets.claims import advance_one_by_one, statuses
 from coordinator.core.groups.offsets.claims_together import advance_together, begin_together
 from coordinator.core.groups.partitions.in_topics import by_topic
 from coordinator.core.groups.partitions.partition_set import PartitionSet
-from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
 from coordinator.protocol.claim_columns import claims_in_columns, claims_of, count_of
 from coordinator.protocol.messages import Advance, AdvanceResponse
 from coordinator.protocol.parts import Claim, ClaimState, FinalOffset, Outcomes, TopicClaims
@@ -38,10 +38,9 @@ WRONG = ("epoch", "id", "begin", "end", "empty")
 
 def usual_group(how: str = "together", *, is_running: bool = True) -> GroupState:
     """Return a group in which all is m1's, committed at 10 and claimed up to 15, or so."""
-    group = GroupState("g")
+    group = GroupState("g", grants=PartitionTable(), claims=ClaimTable(), owned={"m1": PartitionSet(ALL)}, stopping={})
     for partition in ALL:
         group.grants[partition] = MINE
-    group.owned["m1"] = PartitionSet(ALL)
     for topic, numbers in (("t", (0, 1, 2, 3, 4)), ("u", (0, 1))):
         group.offsets.write_together(TopicCommit(topic, "id", 1, numbers, (10,) * len(numbers)))
         sizes = {"together": len(numbers), "in two": len(numbers) - 1, "alone": 1}

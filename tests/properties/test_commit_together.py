@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from coordinator.core.groups.hard.records import CommittedPart, TopicCommit
 from coordinator.core.groups.hard.state import Grant, GroupState
-from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
+from coordinator.core.groups.hard.tables.claim_table import ClaimTable, OpenClaims, Owner
 from coordinator.core.groups.offsets.committed_offsets import commit_by_owner, commit_together, owned_topic_id
+from coordinator.core.groups.partitions.partition_table import PartitionTable
 from coordinator.protocol.columns import one_by_one
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import TopicOffsets
@@ -70,7 +71,7 @@ def test_what_is_taken_together_is_what_is_taken_one_by_one(
     claimed: frozenset[int],
     asked: TopicOffsets,
 ) -> None:
-    group = GroupState("g")
+    group = GroupState("g", grants=PartitionTable(), claims=ClaimTable())
     for number, grant in zip(NUMBERS, grants, strict=True):
         if grant is not None:
             group.grants["t", number] = grant

@@ -10,6 +10,7 @@ from coordinator.core.groups.hard.records import MemberFacts, StreamsAssigned
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState
 from coordinator.core.groups.partitions.partition_set import PartitionSet
+from coordinator.core.groups.partitions.partition_table import PartitionTable
 
 PARTITIONS = st.dictionaries(
     st.tuples(st.sampled_from("tu"), st.integers(0, 30)), st.none() | st.integers(0, 9), max_size=40
@@ -21,7 +22,11 @@ def group_with(streams: int, recorded: dict[tuple[str, int], int | None], stoppi
         "m", "i", None, "c", "h", 1, ("t",), streams, ("sticky",), 10_000, 60_000, 3_000, wants_streams=True
     )
     group = GroupState(
-        "g", members={"m": MemberState(facts)}, owned={"m": PartitionSet(recorded)}, stopping={"m": stopping}
+        "g",
+        members={"m": MemberState(facts)},
+        grants=PartitionTable(),
+        owned={"m": PartitionSet(recorded)},
+        stopping={"m": stopping},
     )
     for epoch, (partition, stream) in enumerate(recorded.items()):
         group.grants[partition] = Grant("m", "id", epoch, stream=stream)

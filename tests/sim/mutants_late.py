@@ -22,7 +22,7 @@ def late_member_put_out() -> Patches:
     genuine = Shard._due
 
     def due(self: Shard, timer: Timer) -> None:
-        kind, group_id, member_id = timer
+        kind, group_id, member_id = timer.kind, timer.group_id, timer.subject
         if kind is not TimerKind.STOP or not isinstance(member_id, str):
             genuine(self, timer)
             return

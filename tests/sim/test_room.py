@@ -104,20 +104,20 @@ def test_member_commits_what_it_has_on_a_full_node() -> None:
 def test_refused_registration_leaves_no_member() -> None:
     history = History(LIMIT)
     history.watch.asked(7, 1, registration("new"), history.state, is_operator=False)
-    history.state.groups["g"].members["m"] = MEMBER
+    history.state.groups["g"].members = {"m": MEMBER}
     with pytest.raises(ViolationError, match="half-registration"):
         history.watch.responded(7, 1, refused_member(500, LIMIT), lambda _: history.state)
 
 
 def test_process_may_be_a_member_by_another_registration_than_the_refused_one() -> None:
     earlier = History(LIMIT)
-    earlier.state.groups["g"].members["m"] = MEMBER
+    earlier.state.groups["g"].members = {"m": MEMBER}
     earlier.ask(registration("new"), refused_member(500, LIMIT))
     later = History(LIMIT)
     late = registration("new")
     later.watch.asked(7, 1, late, later.state, is_operator=False)
     later.watch.asked(8, 1, registration("new"), later.state, is_operator=False)
-    later.state.groups["g"].members["m"] = MEMBER
+    later.state.groups["g"].members = {"m": MEMBER}
     later.watch.responded(7, 1, refused_member(500, LIMIT), lambda _: later.state)
     assert earlier.coverage == later.coverage == {"room refused to a member": 1}
 

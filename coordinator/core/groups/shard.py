@@ -228,7 +228,7 @@ class Shard:
             self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
-        kind, group_id, subject = timer
+        kind, group_id, subject = timer.kind, timer.group_id, timer.subject
         if kind is TimerKind.REST:
             return
         if kind is TimerKind.LIVED:

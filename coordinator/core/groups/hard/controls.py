@@ -7,6 +7,7 @@ and is held by nobody until it is resumed (decision 0004).
 from dataclasses import dataclass, field
 from typing import Final
 
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 
@@ -60,7 +61,7 @@ class Controls:
         return self.paused.get(partition) or self.group_pause
 
 
-NO_CONTROLS: Final = Controls()
+NO_CONTROLS: Final = Controls(paused=NO_ENTRIES, drained=NO_ENTRIES, resets=NO_ENTRIES)
 """The controls of groups about which no operator has decided anything, to read."""
 
 

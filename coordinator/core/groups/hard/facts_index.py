@@ -6,6 +6,7 @@ Kept by replay alone. A group without members has nothing of it, and groups with
 from dataclasses import dataclass, field
 from typing import Final
 
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 
@@ -31,5 +32,13 @@ class FactsIndex:
     """The number of members that name an assignor first; no zeros."""
 
 
-NO_FACTS: Final = FactsIndex()
+NO_FACTS: Final = FactsIndex(
+    instances=NO_ENTRIES,
+    applications=NO_ENTRIES,
+    explicit=NO_ENTRIES,
+    patterns=NO_ENTRIES,
+    subscribers=NO_ENTRIES,
+    assignor_supporters=NO_ENTRIES,
+    assignor_favourites=NO_ENTRIES,
+)
 """The index of groups without members, to read."""

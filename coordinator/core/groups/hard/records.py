@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from typing import ClassVar, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from coordinator.core.groups.hard.life_records import LeaderBegan, LogOpened, LogWentBack
 from coordinator.core.groups.hard.operator_records import OperatorRecord
 from coordinator.core.groups.partitions.in_topics import TopicHints, TopicNumbers
+from coordinator.core.groups.partitions.names import one_for_all
 from coordinator.protocol.parts import ResetPolicy
 from coordinator.protocol.vocabulary import IsolationLevel
 
@@ -337,7 +339,7 @@ class TopicsMatched(_Record, frozen=True, tag=42):
     topics: tuple[str, ...]
 
 
-class GroupEmptied(_Record, frozen=True, tag=43):
+class GroupEmptied(_Record, frozen=True, tag=43, gc=False):
     """A group has no members as of this wall-clock and this lived time; when it has one again, that is over."""
 
     group_id: str
@@ -455,8 +457,16 @@ def decode_record(data: bytes) -> Record:
             "that wrote it, or a newer one"
         )
     try:
-        return _decoder.decode(memoryview(data)[1:])
+        record = _decoder.decode(memoryview(data)[1:])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UnreadableRecordError(
             f"a record is not understood ({error}); start the program that wrote it, or a newer one"
         ) from error
+    if type(record) is OffsetsCommitted:
+        topic = topic_id = ""
+        for part in record.committed:  # as read, each has a topic's name and id of its own, which it keeps
+            if part.topic != topic or part.topic_id != topic_id:
+                topic, topic_id = one_for_all(part.topic), one_for_all(part.topic_id)
+            force_setattr(part, "topic", topic)
+            force_setattr(part, "topic_id", topic_id)
+    return record

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from operator import sub
 from typing import Final, TypeVar
 
-from coordinator.core.groups.hard.facts_index import FactsIndex
+from coordinator.core.groups.hard.controls import NO_CONTROLS
+from coordinator.core.groups.hard.facts_index import NO_FACTS, FactsIndex
 from coordinator.core.groups.hard.life_records import LogOpened, LogWentBack
 from coordinator.core.groups.hard.operator_records import DrainChanged, PauseChanged, PlannedReset, ResetsPlanned
 from coordinator.core.groups.hard.pieces import check_size
@@ -41,7 +42,9 @@ from coordinator.core.groups.hard.records import (
 )
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState
 from coordinator.core.groups.hard.tables.committed_table import Committed
+from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE
 from coordinator.core.groups.partitions.in_topics import TopicNumbers, columns_of
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 
 T = TypeVar("T")
@@ -140,23 +143,26 @@ def _copy_of(group: GroupState) -> GroupState:
 
     Indexes are left as they are: replay makes them from the records.
     """
-    controls = group.controls
+    controls, facts, timeline = group.controls, group.by_facts, group.timeline
     return replace(
         group,
-        topics=dict(group.topics),
+        topics=dict(group.topics) or NO_ENTRIES,
         members={
             member_id: MemberState(member.facts, member.member_epoch, member.target)
             for member_id, member in group.members.items()
-        },
+        }
+        or NO_ENTRIES,
         grants=group.grants.copy(),
         claims=group.claims.copy(),
         offsets=group.offsets.copy(),
-        controls=replace(
+        controls=controls
+        if controls is NO_CONTROLS
+        else replace(
             controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
         ),
-        awaited=dict(group.awaited),
-        by_facts=FactsIndex(readers=set(group.by_facts.readers)),
-        timeline=group.timeline.copy(),
+        awaited=dict(group.awaited) or NO_ENTRIES,
+        by_facts=FactsIndex(readers=set(facts.readers)) if facts.readers else NO_FACTS,
+        timeline=timeline if timeline is NO_TIMELINE else timeline.copy(),
     )
 
 

@@ -12,11 +12,13 @@ import msgspec
 from coordinator.core.groups.hard.controls import NO_CONTROLS, Controls
 from coordinator.core.groups.hard.facts_index import NO_FACTS, FactsIndex
 from coordinator.core.groups.hard.records import GroupEmptied, MemberFacts
-from coordinator.core.groups.hard.tables.claim_table import ClaimTable
+from coordinator.core.groups.hard.tables.claim_table import NO_CLAIMS, ClaimTable
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
 from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE, Timeline
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
 from coordinator.core.groups.partitions.partition_table import (
+    NO_PARTITIONS,
     PartitionTable,
     TopicPartition,
     is_same_topic,
@@ -92,10 +94,10 @@ class GroupState:
     is_target_stale: bool = False
     emptied: GroupEmptied | None = None
     """Since when it has no members, while it has none."""
-    topics: dict[str, TopicState] = field(default_factory=dict)
-    members: dict[str, MemberState] = field(default_factory=dict)
-    grants: PartitionTable[Grant] = field(default_factory=PartitionTable)
-    claims: ClaimTable = field(default_factory=ClaimTable)
+    topics: dict[str, TopicState] = field(default_factory=lambda: NO_ENTRIES)
+    members: dict[str, MemberState] = field(default_factory=lambda: NO_ENTRIES)
+    grants: PartitionTable[Grant] = field(default_factory=lambda: NO_PARTITIONS)
+    claims: ClaimTable = field(default_factory=lambda: NO_CLAIMS)
     """The ranges that owners read or are to read; only of partitions that are granted."""
     offsets: CommittedTable = field(default_factory=CommittedTable)
     by_policy: PartitionSet = NOTHING
@@ -112,15 +114,15 @@ class GroupState:
     """The decisions of operators."""
     timeline: Timeline = field(default_factory=lambda: NO_TIMELINE)
     """Told to people: each event with its reason; it has limits of its own and is in no account."""
-    target_owners: PartitionTable[str] = field(default_factory=PartitionTable)
+    target_owners: PartitionTable[str] = field(default_factory=lambda: NO_PARTITIONS)
     """Index: who is to have a partition."""
     target_count: int = 0
     """Account: how many partitions somebody is to have."""
-    owned: dict[str, PartitionSet] = field(default_factory=dict)
+    owned: dict[str, PartitionSet] = field(default_factory=lambda: NO_ENTRIES)
     """Index: what each owner has, members or not; no empty sets."""
-    stopping: dict[str, set[TopicPartition]] = field(default_factory=dict)
+    stopping: dict[str, set[TopicPartition]] = field(default_factory=lambda: NO_ENTRIES)
     """Index: what each owner has to let go of; no empty sets."""
-    awaited: dict[str, str] = field(default_factory=dict)
+    awaited: dict[str, str] = field(default_factory=lambda: NO_ENTRIES)
     """The instance ids of members that are gone and whose running claims are still theirs."""
     by_facts: FactsIndex = field(default_factory=lambda: NO_FACTS)
     """Index: its members by what they said of themselves."""

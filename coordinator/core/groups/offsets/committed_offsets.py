@@ -12,6 +12,7 @@ from typing import Final
 from coordinator.core.groups.hard.records import MOST_TOGETHER, CommittedPart, TopicCommit
 from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.hard.tables.committed_table import Committed, Together
+from coordinator.core.groups.partitions.names import one_for_all
 from coordinator.core.groups.partitions.pages import next_names, next_numbers
 from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
 from coordinator.protocol.columns import OffsetToCommit
@@ -168,7 +169,7 @@ def commit_by_owner(
         if bad is not None:
             results.append(_refused(group, partition, *bad))
             continue
-        accepted[partition] = _accepted(asked, grant.topic_id, commit_ms, grant.owner_epoch)
+        accepted[partition] = _accepted(asked, asked.topic, grant.topic_id, commit_ms, grant.owner_epoch)
         results.append(PartitionResult(*partition, committed=asked.offset))
     return tuple(accepted.values()), tuple(results)
 
@@ -197,7 +198,7 @@ def commit_by_operator(
         if bad is not None:
             results.append(_refused(group, partition, *bad))
             continue
-        accepted[partition] = _accepted(asked, topic_id, commit_ms, None)
+        accepted[partition] = _accepted(asked, one_for_all(asked.topic), topic_id, commit_ms, None)
         results.append(PartitionResult(*partition, committed=asked.offset))
     return tuple(accepted.values()), tuple(results)
 
@@ -218,9 +219,11 @@ def _why_not(asked: OffsetToCommit, before: CommittedPart | None, topic_id: str)
     return ErrorCode.INVALID_REQUEST, why_backwards(asked.offset, before.offset)
 
 
-def _accepted(asked: OffsetToCommit, topic_id: str, commit_ms: int, owner_epoch: int | None) -> CommittedPart:
+def _accepted(
+    asked: OffsetToCommit, topic: str, topic_id: str, commit_ms: int, owner_epoch: int | None
+) -> CommittedPart:
     return CommittedPart(
-        asked.topic, topic_id, asked.partition, asked.offset, asked.leader_epoch, asked.metadata, commit_ms, owner_epoch
+        topic, topic_id, asked.partition, asked.offset, asked.leader_epoch, asked.metadata, commit_ms, owner_epoch
     )
 
 

@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
+
 TopicPartition: TypeAlias = tuple[str, int]
 
 V = TypeVar("V")
-
-_NO_TOPICS: Final[dict[str, Any]] = {}
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
@@ -37,7 +37,7 @@ def in_order(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
 class PartitionTable(Generic[V]):
     """A mapping from (topic, partition) to values; iteration goes topic by topic."""
 
-    _topics: dict[str, dict[int, V]] = field(default_factory=lambda: _NO_TOPICS)
+    _topics: dict[str, dict[int, V]] = field(default_factory=lambda: NO_ENTRIES)
     """No topic has no rows; tables that never had one share the empty one."""
     changes: int = field(default=0, compare=False)
     """A value that differs whenever something may have been written or taken out."""
@@ -69,7 +69,8 @@ class PartitionTable(Generic[V]):
             self._put(topic, written)
 
     def _put(self, topic: str, rows: dict[int, V]) -> dict[int, V]:
-        if self._topics is _NO_TOPICS:
+        if self._topics is NO_ENTRIES:
+            assert self is not NO_PARTITIONS, "the table of nothing is only read; a write needs one of its own"
             self._topics = {}
         self._topics[topic] = rows
         return rows
@@ -127,8 +128,14 @@ class PartitionTable(Generic[V]):
                 yield (topic, number), value
 
     def copy(self) -> "PartitionTable[V]":
-        """Return a table of its own with the same values."""
-        return PartitionTable({topic: rows.copy() for topic, rows in self._topics.items()})
+        """Return a table with the same values, of its own unless this is the table of nothing."""
+        if self is NO_PARTITIONS:
+            return self
+        return PartitionTable({topic: rows.copy() for topic, rows in self._topics.items()} or NO_ENTRIES)
+
+
+NO_PARTITIONS: Final[PartitionTable[Any]] = PartitionTable()
+"""The table of nothing, to read."""
 
 
 def is_same_topic(recorded_id: str, topic_id: str) -> bool:

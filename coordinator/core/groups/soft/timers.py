@@ -1,7 +1,8 @@
 """The deadlines of groups: what is due when one of them is, and of whom. They are soft: a restart sets them anew."""
 
 from enum import Enum
-from typing import NamedTuple
+
+import msgspec
 
 
 class TimerKind(Enum):
@@ -41,7 +42,7 @@ class TimerKind(Enum):
     """Kafka did not say in time whether a member's topics exist; `subject` is the connection."""
 
 
-class Timer(NamedTuple):
+class Timer(msgspec.Struct, frozen=True, gc=False):
     """The key of one deadline; `subject` is a member id or, for a registration and a look, a connection id."""
 
     kind: TimerKind

@@ -5,11 +5,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from coordinator.core.groups.hard.facts_index import NO_FACTS
 from coordinator.core.groups.hard.records import CommittedPart
 from coordinator.core.groups.hard.state import Grant, GroupState
+from coordinator.core.groups.hard.tables.claim_table import NO_CLAIMS
 from coordinator.core.groups.hard.tables.committed_table import Together
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_set import NOTHING, PartitionSet
-from coordinator.core.groups.partitions.partition_table import TopicPartition, numbers_by_topic
+from coordinator.core.groups.partitions.partition_table import NO_PARTITIONS, TopicPartition, numbers_by_topic
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -67,6 +70,8 @@ def own(group: GroupState, member_id: str, topic: str, numbers: Sequence[int]) -
     """Keep the index of what owners have, when a member is granted partitions of a topic, which ascend."""
     owned = group.owned.get(member_id)
     if owned is None:
+        if group.owned is NO_ENTRIES:
+            group.owned = {}
         owned = group.owned[member_id] = PartitionSet()
     owned.add_all(topic, numbers)
 
@@ -83,6 +88,21 @@ def _own_no_longer(group: GroupState, owner: str, topic: str, numbers: Sequence[
             discard(group.stopping, owner, (topic, number))
     if owner not in group.members and owner not in group.owned:
         await_no_longer(group, owner)
+        share_again(group)
+
+
+def share_again(group: GroupState) -> None:
+    """Have a group without members share with others what it has nothing of any more.
+
+    A table of grants begins with the same numbers of changes as the one before, which only sessions of members and
+    claims may have remembered: there are none of either.
+    """
+    if group.members:
+        return
+    group.members, group.by_facts, group.target_owners = NO_ENTRIES, NO_FACTS, NO_PARTITIONS
+    if not group.owned:
+        group.owned = group.stopping = group.awaited = NO_ENTRIES
+        group.grants, group.claims = NO_PARTITIONS, NO_CLAIMS
 
 
 def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool) -> None:
@@ -109,7 +129,7 @@ def release_all(group: GroupState, member_id: str, *, keeps_running_claims: bool
         if not grants:
             group.grants.drop(topic)
     if kept:
-        group.owned[member_id] = kept
+        group.owned[member_id] = kept  # its own: some has just been taken out
     else:
         await_no_longer(group, member_id)
 
@@ -124,6 +144,13 @@ def have_stop_why(grants: dict[int, Grant], numbers: Iterable[int], why: str | N
             # With the one before, whose identity is nobody else's as long as it is kept.
             known = changed[id(grant)] = (grant, replace(grant, stop_why=why))
         grants[number] = known[1]
+
+
+def await_by_instance_id(group: GroupState, instance_id: str, member_id: str) -> None:
+    """Note by which instance id a member that is gone would be known again."""
+    if group.awaited is NO_ENTRIES:
+        group.awaited = {}
+    group.awaited[instance_id] = member_id
 
 
 def await_no_longer(group: GroupState, member_id: str) -> None:

@@ -26,11 +26,11 @@ ABOUT_OFFSETS: Final = frozenset({ResetApplied, OffsetsDeleted})
 def index_topics(state: ShardState, group: GroupState, record: Record) -> None:
     """Take note of a topic that a group has seen, or of whether it subscribes by patterns now."""
     if isinstance(record, TopicSeen):
-        state.groups_of_topic.setdefault(record.topic, set()).add(record.group_id)
+        state.groups_of_topic.setdefault(record.topic, set()).add(group.group_id)
     elif group.by_facts.patterns:
-        state.groups_with_patterns.add(record.group_id)
+        state.groups_with_patterns.add(group.group_id)
     else:
-        state.groups_with_patterns.discard(record.group_id)
+        state.groups_with_patterns.discard(group.group_id)
 
 
 def index_offsets(state: ShardState, group: GroupState, record: Record) -> None:

@@ -26,6 +26,7 @@ from coordinator.core.groups.hard.replay.changes import (
 )
 from coordinator.core.groups.hard.replay.indexes import drop_from_indexes
 from coordinator.core.groups.hard.state import Grant, GroupState, ShardState
+from coordinator.core.groups.partitions.partition_table import NO_PARTITIONS, PartitionTable
 
 
 def delete_group(state: ShardState, record: GroupDeleted) -> None:
@@ -101,6 +102,8 @@ def _reset_applied(group: GroupState, record: ResetApplied) -> None:
     start_as_usual(group, record.topic, (record.partition,))
     if record.member_id is not None:
         assert record.owner_epoch is not None, "a grant has an owner epoch"
+        if group.grants is NO_PARTITIONS:
+            group.grants = PartitionTable()
         group.grants[partition] = Grant(record.member_id, record.topic_id, record.owner_epoch)
         own(group, record.member_id, record.topic, (record.partition,))
 

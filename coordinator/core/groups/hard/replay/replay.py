@@ -4,14 +4,14 @@ It trusts its records: they were decided by handlers that had checked them. An a
 damaged log, and stops the node.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from operator import add, attrgetter
 from typing import Any, Final
 
 from msgspec.structs import replace
 
-from coordinator.core.groups.hard.account import bytes_of_decree, bytes_of_facts, bytes_of_topic, charge, discharge
-from coordinator.core.groups.hard.facts_index import NO_FACTS, FactsIndex
+from coordinator.core.groups.hard.account import bytes_of_decree, bytes_of_topic, charge, discharge
+from coordinator.core.groups.hard.facts_index import FactsIndex
 from coordinator.core.groups.hard.operator_records import GroupDeleted, ResetApplied
 from coordinator.core.groups.hard.records import (
     MOST_TOGETHER,
@@ -46,9 +46,9 @@ from coordinator.core.groups.hard.records import (
     WentOutOfRange,
 )
 from coordinator.core.groups.hard.replay.changes import (
+    await_by_instance_id,
     await_no_longer,
     commit,
-    discard,
     drop_offered,
     have_stop_why,
     own,
@@ -57,9 +57,11 @@ from coordinator.core.groups.hard.replay.changes import (
     release_all,
     release_each,
     release_together,
+    share_again,
     start_as_usual,
     start_by_policy,
 )
+from coordinator.core.groups.hard.replay.facts import count, uncount
 from coordinator.core.groups.hard.replay.indexes import (
     ABOUT_OFFSETS,
     ABOUT_TOPICS,
@@ -71,10 +73,12 @@ from coordinator.core.groups.hard.replay.indexes import (
 from coordinator.core.groups.hard.replay.life_replay import LIFE_REPLAY
 from coordinator.core.groups.hard.replay.operator_replay import OPERATOR_REPLAY, delete_group
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState, TopicState
-from coordinator.core.groups.hard.tables.claim_table import OpenClaims, Owner
+from coordinator.core.groups.hard.tables.claim_table import NO_CLAIMS, ClaimTable, OpenClaims, Owner
 from coordinator.core.groups.hard.tables.timeline import NO_TIMELINE, Timeline
+from coordinator.core.groups.partitions.names import one_for_all
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
 from coordinator.core.groups.partitions.partition_set import NOTHING
-from coordinator.core.groups.partitions.partition_table import numbers_by_topic
+from coordinator.core.groups.partitions.partition_table import NO_PARTITIONS, PartitionTable, numbers_by_topic
 
 
 def replay(state: ShardState, record: Record, offset: int | None) -> None:
@@ -99,7 +103,7 @@ def replay(state: ShardState, record: Record, offset: int | None) -> None:
         seen = group.topics
         for part in (*record.committed, *record.together):  # type: ignore[union-attr]
             if part.topic not in seen:
-                index_topic(state, record.group_id, part.topic)
+                index_topic(state, group.group_id, part.topic)
     elif kind in ABOUT_TOPICS:
         index_topics(state, group, record)
     elif kind in ABOUT_OFFSETS:
@@ -113,7 +117,9 @@ def _group_expired(state: ShardState, record: GroupExpired) -> None:
 
 
 def _group_emptied(state: ShardState, record: GroupEmptied) -> None:
-    state.groups[record.group_id].emptied = record
+    group = state.groups[record.group_id]
+    # With the id that the group has: a record that was read has one of its own.
+    group.emptied = GroupEmptied(group.group_id, record.at_ms, record.lived_ms)
     if record.lived_ms > state.lived_ms:
         state.lived_ms, state.lived_at_ms = record.lived_ms, record.at_ms
 
@@ -133,17 +139,17 @@ def _wishes(facts: MemberFacts) -> tuple[object, ...]:
 
 def _group_settings(group: GroupState, record: GroupSettings) -> None:
     group.group_epoch = record.group_epoch
-    group.assignor = record.assignor
+    group.assignor = one_for_all(record.assignor)
     group.reset_policy = record.reset_policy
-    group.handover = record.handover
+    group.handover = one_for_all(record.handover)
     group.claim_timeout_ms = record.claim_timeout_ms
-    group.owner = record.owner or group.owner
+    group.owner = one_for_all(record.owner) or group.owner
     group.is_target_stale = record.is_target_stale
 
 
 def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     seen = TopicState(
-        record.topic_id, record.first_partitions, record.partitions, record.by_readers, record.earliest_why
+        one_for_all(record.topic_id), record.first_partitions, record.partitions, record.by_readers, record.earliest_why
     )
     before = group.topics.get(record.topic)
     if before is None or (before.topic_id, before.partitions) != (seen.topic_id, seen.partitions):
@@ -154,7 +160,9 @@ def _topic_seen(group: GroupState, record: TopicSeen) -> None:
     if before is not None:
         group.topics_bytes -= bytes_of_topic(record.topic, before)
     group.topics_bytes += bytes_of_topic(record.topic, seen)
-    group.topics[record.topic] = seen
+    if group.topics is NO_ENTRIES:
+        group.topics = {}
+    group.topics[one_for_all(record.topic)] = seen
 
 
 def _member_joined(group: GroupState, record: MemberJoined) -> None:
@@ -163,77 +171,30 @@ def _member_joined(group: GroupState, record: MemberJoined) -> None:
     if changes_target(member.facts if member else None, facts):
         group.is_target_stale = True
     if member is None:
-        if group.by_facts is NO_FACTS:
-            group.by_facts = FactsIndex()
+        if group.members is NO_ENTRIES:
+            group.members, group.by_facts = {}, FactsIndex()
         member = group.members[facts.member_id] = MemberState(facts)
         await_no_longer(group, facts.member_id)
         group.emptied = None
     else:
-        _uncount(group, member.facts)
+        uncount(group, member.facts)
         member.facts = facts
     member.member_epoch = record.member_epoch
-    _count(group, facts)
+    count(group, facts)
 
 
 def _topics_matched(group: GroupState, record: TopicsMatched) -> None:
     for member_id in record.member_ids:
         member = group.members[member_id]
-        _uncount(group, member.facts)
+        uncount(group, member.facts)
         member.facts = replace(member.facts, topics=record.topics)
-        _count(group, member.facts)
+        count(group, member.facts)
     group.is_target_stale = True
-
-
-def _count(group: GroupState, facts: MemberFacts) -> None:
-    group.facts_bytes += bytes_of_facts(facts)
-    index = group.by_facts
-    if facts.instance_id is not None:
-        index.instances[facts.instance_id] = facts.member_id
-    for partition in facts.partitions:
-        index.explicit[partition] = facts.member_id
-    if facts.application is not None:
-        index.applications.setdefault(facts.application, set()).add(facts.member_id)
-    if not facts.commits:
-        index.readers.add(facts.member_id)
-    if facts.pattern is not None:
-        _add(index.patterns, (facts.pattern,), 1)
-    _add(index.subscribers, facts.topics, 1)
-    _add(index.assignor_supporters, facts.assignors, 1)
-    _add(index.assignor_favourites, facts.assignors[:1], 1)
-
-
-def _uncount(group: GroupState, facts: MemberFacts) -> None:
-    group.facts_bytes -= bytes_of_facts(facts)
-    index = group.by_facts
-    if facts.instance_id is not None:
-        index.instances.pop(facts.instance_id, None)
-    for partition in facts.partitions:
-        if index.explicit.get(partition) == facts.member_id:
-            del index.explicit[partition]
-    if facts.application is not None:
-        discard(index.applications, facts.application, facts.member_id)
-    index.readers.discard(facts.member_id)
-    if facts.pattern is not None:
-        _add(index.patterns, (facts.pattern,), -1)
-    _add(index.subscribers, facts.topics, -1)
-    _add(index.assignor_supporters, facts.assignors, -1)
-    _add(index.assignor_favourites, facts.assignors[:1], -1)
-
-
-def _add(counts: dict[str, int], names: Iterable[str], amount: int) -> None:
-    for name in names:
-        count = counts.get(name, 0) + amount
-        if count:
-            counts[name] = count
-        else:
-            del counts[name]
 
 
 def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     member = group.members.pop(record.member_id)
-    _uncount(group, member.facts)
-    if not group.members:
-        group.by_facts = NO_FACTS
+    uncount(group, member.facts)
     decree = group.controls.drained.pop(record.member_id, None)
     if decree is not None:
         group.controls.bytes -= bytes_of_decree(record.member_id, decree)
@@ -241,14 +202,17 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
         _want_nothing(group, record.member_id, topic, numbers)
     release_all(group, record.member_id, keeps_running_claims=record.keeps_running_claims)
     if member.facts.instance_id is not None and record.member_id in group.owned:
-        group.awaited[member.facts.instance_id] = record.member_id
+        await_by_instance_id(group, member.facts.instance_id, record.member_id)
     group.is_target_stale = True
+    share_again(group)
 
 
 def _want(group: GroupState, target: MemberTarget) -> None:
     """Have a member be due partitions besides those that it is due."""
     member = group.members[target.member_id]
     wanted = member.target.copy()
+    if group.target_owners is NO_PARTITIONS:
+        group.target_owners = PartitionTable()
     for each in target.topics:
         wanted.add_all(each.topic, each.partitions)
         if not each.partitions:
@@ -314,6 +278,8 @@ def _member_epochs_advanced(group: GroupState, record: MemberEpochsAdvanced) -> 
 def _stop_began(group: GroupState, record: StopBegan) -> None:
     for topic, numbers in numbers_by_topic(record.partitions).items():
         have_stop_why(group.grants.rows_to_fill(topic), numbers, record.why)
+    if group.stopping is NO_ENTRIES:
+        group.stopping = {}
     group.stopping.setdefault(record.member_id, set()).update(record.partitions)
 
 
@@ -322,6 +288,8 @@ def _granted(group: GroupState, record: Granted) -> None:
     if not granted.keys().isdisjoint(record.partitions):
         release_together(group, record.topic, [number for number in record.partitions if number in granted])
     grant = Grant(record.member_id, record.topic_id, record.owner_epoch)
+    if group.grants is NO_PARTITIONS:
+        group.grants = PartitionTable()
     rows = group.grants.rows_to_fill(record.topic)
     for number in record.partitions:
         rows[number] = grant
@@ -371,6 +339,8 @@ def _advanced(group: GroupState, record: Advanced) -> None:
         release(group, (part.topic, part.partition))
     if not record.keeps_offered:
         drop_offered(group, record.member_id)
+    if record.offered and group.claims is NO_CLAIMS:
+        group.claims = ClaimTable()
     for steps in record.offered:
         numbers = steps.partitions
         if numbers:
@@ -415,7 +385,7 @@ def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
 
 
 def _identity_awaited(group: GroupState, record: IdentityAwaited) -> None:
-    group.awaited[record.instance_id] = record.member_id
+    await_by_instance_id(group, record.instance_id, record.member_id)
 
 
 def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:

@@ -9,17 +9,15 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import filterfalse, groupby
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
+from coordinator.core.groups.partitions.no_entries import NO_ENTRIES
+from coordinator.core.groups.partitions.partition_table import NO_PARTITIONS, PartitionTable, TopicPartition
 
 _MANY: Final = 1_000
 """So many claims of a topic are looked at by their places, where that does."""
-
-_NO_OFFERS: Final[dict[str, Any]] = {}
-"""Shared by the tables in which nothing was ever offered."""
 
 
 class OpenClaim(msgspec.Struct, frozen=True, gc=False):
@@ -88,7 +86,7 @@ class ClaimTable:
     """A mapping from (topic, partition) to OpenClaim."""
 
     _shared: PartitionTable[ClaimPlace] = field(default_factory=PartitionTable)
-    _offered: dict[str, dict[int, tuple[str, ClaimPlace]]] = field(default_factory=lambda: _NO_OFFERS)
+    _offered: dict[str, dict[int, tuple[str, ClaimPlace]]] = field(default_factory=lambda: NO_ENTRIES)
     """The places whose claims do not run, with their topics, by owner and by their identity; no owner has none."""
     _copies: int = 0
 
@@ -255,8 +253,10 @@ class ClaimTable:
 
         The places are shared by both, so that a copy takes no longer than its rows; who changes one makes its own.
         """
+        if self is NO_CLAIMS:
+            return self
         self._copies += 1
-        return ClaimTable(self._shared.copy(), {}, self._copies)
+        return ClaimTable(self._shared.copy(), NO_ENTRIES, self._copies)
 
     def _change(self, topic: str, place: ClaimPlace, claims: OpenClaims, owner: Owner) -> None:
         """Have other claims on all the partitions of a place that is whole."""
@@ -271,7 +271,7 @@ class ClaimTable:
 
     def _note_offered(self, topic: str, place: ClaimPlace) -> None:
         if not place.is_running:
-            if self._offered is _NO_OFFERS:
+            if self._offered is NO_ENTRIES:
                 self._offered = {}
             self._offered.setdefault(place.owner.member_id, {})[id(place)] = (topic, place)
 
@@ -286,3 +286,7 @@ class ClaimTable:
             place.left -= 1
             if not place.left:
                 self._forget_offered(place)
+
+
+NO_CLAIMS: Final = ClaimTable(NO_PARTITIONS)
+"""The claims of groups of which nothing is claimed, to read: what is opened in it fails in the table of nothing."""

@@ -1,7 +1,8 @@
 """The committed offsets of a group: a table by partition whose values are shared by what was committed at once.
 
 Members commit all their partitions together, again and again. Ten partitions of a commit are one value here, and
-looking at them touches the lines of memory of one.
+looking at them touches the lines of memory of one. Very many groups have one offset and nothing else: they do without
+a table by partition, which would be most of what they take.
 """
 
 from bisect import bisect_left
@@ -13,7 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from coordinator.core.groups.hard.records import CommittedPart, TopicCommit
-from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition, is_same_topic
+from coordinator.core.groups.partitions.partition_table import (
+    NO_PARTITIONS,
+    PartitionTable,
+    TopicPartition,
+    is_same_topic,
+)
 
 OFFSET_BYTES: Final = 48
 """Bytes of a committed offset in a group's account, besides its metadata."""
@@ -85,49 +91,71 @@ def positions(
 class CommittedTable:
     """A mapping from (topic, partition) to CommittedPart; iteration goes topic by topic."""
 
-    _shared: PartitionTable[Committed] = field(default_factory=PartitionTable)
+    _shared: PartitionTable[Committed] = field(default_factory=lambda: NO_PARTITIONS)
+    """The table of nothing where there is no offset, or one that is alone."""
     bytes: int = 0
     """Bytes of all offsets in a group's account."""
     _copies: int = 0
+    _alone: CommittedPart | None = None
+    """The one offset of a table that never had another since it was empty."""
 
     def topics(self) -> Collection[str]:
         """Return the topics of which something is committed."""
-        return self._shared.topics()
+        return self._shared.topics() if self._alone is None else (self._alone.topic,)
 
     def rows(self, topic: str) -> dict[int, Committed]:
         """Return by number what a topic's offsets were committed with, to read; of a topic without any, nothing."""
-        return self._shared.rows(topic)
+        alone = self._alone
+        if alone is None:
+            return self._shared.rows(topic)
+        return {alone.partition: alone} if alone.topic == topic else {}
 
     def get(self, partition: TopicPartition) -> CommittedPart | None:
         """Return the committed offset of a partition, if it has one."""
-        value = self._shared.get(partition)
-        return None if value is None else _part(value, partition[1])
+        alone = self._alone
+        if alone is None:
+            value = self._shared.get(partition)
+            return None if value is None else _part(value, partition[1])
+        return alone if (alone.topic, alone.partition) == partition else None
 
     def offset_of(self, partition: TopicPartition) -> int | None:
         """Return the committed offset of a partition alone, if it has one."""
-        value = self._shared.get(partition)
+        value = self._shared.get(partition) if self._alone is None else self.place_of(partition)
         return None if value is None else value.position_of(partition[1])[0]
 
     def place_of(self, partition: TopicPartition) -> Committed | None:
         """Return what a partition's offset was committed with, to read, if it has one."""
-        return self._shared.get(partition)
+        alone = self._alone
+        if alone is None:
+            return self._shared.get(partition)
+        return alone if (alone.topic, alone.partition) == partition else None
 
     def __getitem__(self, partition: TopicPartition) -> CommittedPart:
-        return _part(self._shared[partition], partition[1])
+        value = self.place_of(partition)
+        if value is None:
+            raise KeyError(partition)
+        return _part(value, partition[1])
 
     def __delitem__(self, partition: TopicPartition) -> None:
-        known = self._shared.pop(partition)
+        if self._alone is not None:
+            known: Committed = self[partition]
+            self._alone = None
+        else:
+            known = self._shared.pop(partition)
+            if not self._shared.topics():
+                self._shared = NO_PARTITIONS
         self.bytes -= _bytes_of(known, partition[1])
         _leave(known)
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._shared
+        return self.place_of(partition) is not None
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self._shared)
+        alone = self._alone
+        return iter(self._shared) if alone is None else iter(((alone.topic, alone.partition),))
 
     def __len__(self) -> int:
-        return len(self._shared)
+        return len(self._shared) if self._alone is None else 1
 
     def __eq__(self, other: object) -> bool:
         """Tables are equal when every partition has the same offset in both, however it came to be there."""
@@ -137,11 +165,21 @@ class CommittedTable:
 
     def items(self) -> Iterator[tuple[TopicPartition, CommittedPart]]:
         """Yield each partition with its committed offset."""
-        for partition, value in self._shared.items():
+        for partition, value in self._places():
             yield partition, _part(value, partition[1])
+
+    def _places(self) -> Iterable[tuple[TopicPartition, Committed]]:
+        alone = self._alone
+        return self._shared.items() if alone is None else (((alone.topic, alone.partition), alone),)
 
     def write(self, part: CommittedPart) -> None:
         """Write the committed offset of one partition."""
+        if self._shared is NO_PARTITIONS:
+            alone = self._alone
+            if alone is None or (alone.partition == part.partition and alone.topic == part.topic):
+                self._alone, self.bytes = part, _bytes_of(part, part.partition)
+                return
+            self._have_table()
         rows = self._shared.rows_to_fill(part.topic)
         known = rows.get(part.partition)
         if known is not None:
@@ -156,6 +194,8 @@ class CommittedTable:
         if len(numbers) == 1:  # there is nothing to share, and by itself it is smaller
             self.write(commit.part(numbers[0]))
             return
+        if self._shared is NO_PARTITIONS:
+            self._have_table()
         rows = self._shared.rows_to_fill(commit.topic)
         place = rows.get(numbers[0])
         if isinstance(place, Together) and place.is_whole and place.commit.partitions == numbers:
@@ -179,9 +219,16 @@ class CommittedTable:
                 _leave(known)
             rows[number] = place
 
+    def _have_table(self) -> None:
+        """Begin a table by partition, with the offset that has been alone, if there is one."""
+        alone, self._alone = self._alone, None
+        self._shared = PartitionTable()
+        if alone is not None:
+            self._shared[alone.topic, alone.partition] = alone
+
     def recount(self) -> int:
         """Count anew what the offsets take in the account."""
-        return sum(_bytes_of(value, partition[1]) for partition, value in self._shared.items())
+        return sum(_bytes_of(value, partition[1]) for partition, value in self._places())
 
     def copy(self) -> "CommittedTable":
         """Return a table with the same offsets, to read: what is written to this one is not seen there.
@@ -190,7 +237,7 @@ class CommittedTable:
         that leave such a place are not whole there any more, and have the same offsets in the copy one by one.
         """
         self._copies += 1
-        return CommittedTable(self._shared.copy(), self.bytes, self._copies)
+        return CommittedTable(self._shared.copy(), self.bytes, self._copies, self._alone)
 
 
 def _bytes_of(known: Committed, number: int) -> int:

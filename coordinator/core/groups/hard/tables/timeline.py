@@ -80,6 +80,7 @@ class Timeline:
 
     def take(self, first: int, entries: Sequence[bytes], dropped: int) -> None:
         """Drop so many of the oldest entries, then take in others, the first of which has this number."""
+        assert self is not NO_TIMELINE, "the timeline without entries is only read; a write needs one of its own"
         kept = self.entries
         if dropped:
             self.bytes -= weight_of(kept[:dropped])

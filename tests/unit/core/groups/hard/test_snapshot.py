@@ -171,8 +171,8 @@ def test_no_record_of_a_snapshot_grows_with_what_its_group_has() -> None:
     group = state.groups[group_id] = GroupState(group_id)
     partitions = [(topic, number) for number in range(2_000)]
     group.by_policy = PartitionSet(("u" * MAX_TOPIC_LENGTH, number) for _, number in partitions)
-    group.members["m1"] = MemberState(facts())
-    group.owned["m1"], group.stopping["m1"] = PartitionSet(partitions), set(partitions)
+    group.members, group.grants = {"m1": MemberState(facts())}, PartitionTable()
+    group.owned, group.stopping = {"m1": PartitionSet(partitions)}, {"m1": set(partitions)}
     for partition in partitions:
         group.grants[partition] = Grant("m1", "", 1, stop_why="the target has changed")
     largest = max(len(encode_record(record)) for record in records_of(state))
@@ -195,8 +195,7 @@ def test_metadata_of_a_snapshot_is_encoded_a_slice_at_a_time() -> None:
 def test_record_that_no_piece_may_have_makes_no_piece() -> None:
     """It is a bug of ours, and costs this snapshot: the log's writer, which would end the node, never sees it."""
     state = ShardState()
-    group = state.groups["g"] = GroupState("g")
-    group.members["m1"] = MemberState(facts("x" * MAX_RECORD_BYTES))
+    state.groups["g"] = GroupState("g", members={"m1": MemberState(facts("x" * MAX_RECORD_BYTES))})
     growing = GrowingSnapshot(state, 0)
     with pytest.raises(RecordTooLargeError, match="MemberJoined of group 'g' has "):
         growing.grow(1_000_000_000, 1_000_000_000)
