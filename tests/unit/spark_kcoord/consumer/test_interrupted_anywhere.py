@@ -44,7 +44,7 @@ class Ctrl:
         if not frame.f_code.co_filename.startswith(HOME):
             return None
         if event == "line":
-            self.lines.append((Path(frame.f_code.co_filename).name, frame.f_lineno))
+            self.lines.append((frame.f_code.co_filename, frame.f_lineno))
             if self.is_over:
                 sys.settrace(None)
                 raise KeyboardInterrupt
@@ -111,6 +111,6 @@ def test_ctrl_c_at_any_line_loses_nothing_and_strands_nothing(read: Callable[[Ri
         try:
             run(ctrl, read)
         except Exception as error:  # noqa: BLE001 - all lines are tried, and shown together
-            wrong.append(f"{ctrl.lines[-1]}: {type(error).__name__}: {error}")
+            wrong.append(f"{':'.join(map(str, ctrl.lines[-1]))}: {type(error).__name__}: {error}")
         assert ctrl.is_over
     assert not wrong, f"{len(wrong)} lines: " + "\n".join(wrong[:10])
