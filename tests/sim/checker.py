@@ -217,20 +217,24 @@ class Checker:
 
     def closes(self, connection_id: int) -> None:
         """Note that the node closes a connection: whoever is behind it is no member by it any more."""
-        self._said.life.closing.add(connection_id)
-        member = self._said.life.bound.get(connection_id)
-        if member is not None:
-            self._said.life.sessions[member].is_closed_by_node = True
+        life = self._said.life
+        life.closing.add(connection_id)
+        member = life.bound.get(connection_id)
+        session = life.ended.get(connection_id) if member is None else life.sessions[member]
+        if session is not None:
+            session.is_closed_by_node = True
 
     def durable_end(self, shard: int) -> int:
         return self._said.durable[shard]
 
     def closed(self, connection_id: int, now_ms: int) -> None:
         """Note that the node learns of a closed connection."""
-        self._said.life.gone.add(connection_id)
-        member = self._said.life.bound.pop(connection_id, None)
+        life = self._said.life
+        life.gone.add(connection_id)
+        member = life.bound.pop(connection_id, None)
         if member is not None:
-            self._said.life.sessions[member].closed_ms = now_ms
+            life.ended[connection_id] = life.sessions[member]
+            life.sessions[member].closed_ms = now_ms
 
     # ---- what is said -----------------------------------------------------------------------------------------------
 

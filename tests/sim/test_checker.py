@@ -525,9 +525,13 @@ def test_a_member_that_expires_before_its_time_is_named() -> None:
     world.checker.noticed(Notice("member-expired", "no message for 6000 ms", "g", "m1"), 0, 6_000)
 
 
-def test_a_member_whose_connection_the_node_has_closed_may_expire_at_any_time() -> None:
+@pytest.mark.parametrize("closes_first", [False, True])
+def test_a_member_whose_connection_the_node_has_closed_may_expire_at_any_time(*, closes_first: bool) -> None:
+    """It may close by itself between the node's decision and the end of what that waits for, the disk."""
     world = World()
     world.let_in()
+    if closes_first:
+        world.checker.closed(CONNECTION, 0)
     world.checker.closes(CONNECTION)
     world.checker.noticed(Notice("member-expired", "no message for 6000 ms", "g", "m1"), 0, 1)
 

@@ -60,6 +60,8 @@ class Life:
     """Where the log ended whenever a member was let in and was not told yet."""
     gone: set[int] = field(default_factory=set)
     """Connections that closed."""
+    ended: dict[int, Session] = field(default_factory=dict)
+    """The sessions of those that members had: the node may have decided to close one before it closed."""
     processes: dict[int, str] = field(default_factory=dict)
     """The process behind each connection of a member."""
     closing: set[int] = field(default_factory=set)
