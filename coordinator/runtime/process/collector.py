@@ -13,10 +13,10 @@ import gc
 from typing import Final
 
 _INTERVAL_S: Final = 0.05
-_NEW: Final = 5_000
+_NEW: Final = 1_000
 """New objects that are worth a round."""
-_GROWN: Final = 20_000
-"""Objects since the last full round that are worth another one."""
+_GROWN: Final = 5_000
+"""Objects since the last full round that are worth another one, which takes some milliseconds then."""
 _AT_ONCE: Final = 1_000_000
 """New objects after which Python makes a round of its own, should the event loop not come to it."""
 
@@ -40,7 +40,7 @@ class Rounds:
 
     def _look(self) -> None:
         self._plan()
-        new = gc.get_count()[0]
+        new = _new_objects()
         if new < _NEW:
             return
         self._grown += new
@@ -50,3 +50,12 @@ class Rounds:
             self._grown = 0
             gc.collect()
             gc.freeze()
+
+
+def _new_objects() -> int:
+    """Return how many objects no round has looked at yet.
+
+    Python's own count goes down with every object that ends, also with old ones: where thousands of connections take
+    the places of others it stays near zero, and a round that waits for it has tens of thousands to look at.
+    """
+    return len(gc.get_objects(generation=0))

@@ -56,11 +56,12 @@ class Connection(asyncio.Protocol):
         "_queued",
         "_server",
         "_transport",
+        "_until_gone",
         "_why",
         "_written_bytes",
-        "gone",
         "host",
         "id",
+        "is_gone",
         "is_member",
         "principal",
         "session",
@@ -71,7 +72,8 @@ class Connection(asyncio.Protocol):
         self.host = "?"
         self.principal = ANONYMOUS
         self.session = Session(Role.COORDINATOR, server.session_limits, in_flight=server.in_flight)
-        self.gone = asyncio.Event()
+        self.is_gone = False
+        self._until_gone: asyncio.Event | None = None
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._queued: list[bytes] = []
@@ -277,7 +279,9 @@ class Connection(asyncio.Protocol):
         if self._ends is not None:
             self._ends.cancel()
         self._events = None
-        self.gone.set()
+        self.is_gone = True
+        if self._until_gone is not None:
+            self._until_gone.set()
         self._server.forget(self, self._why)
 
     # ---- log-in -----------------------------------------------------------------------------------------------------
@@ -368,8 +372,14 @@ class Connection(asyncio.Protocol):
         if not self.session.is_closed:
             self.session.close()
         transport.close()
-        if not self.gone.is_set():
+        if not self.is_gone:
             self._server.await_close(self)
+
+    async def wait_until_gone(self) -> None:
+        """Wait until it is closed."""
+        if not self.is_gone:
+            self._until_gone = self._until_gone or asyncio.Event()
+            await self._until_gone.wait()
 
     def abort(self) -> None:
         """Close without writing anything more."""

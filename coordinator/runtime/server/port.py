@@ -37,6 +37,8 @@ from coordinator.runtime.server.unread import Unread
 
 _ACCEPTED_AT_ONCE = 32
 """Connections that are accepted before others are served again."""
+DROPPED_AT_ONCE = 16
+"""Connections that are too late and are closed before others are served again."""
 FLUSH_LOT = 500
 """Connections that are written to before others are served again."""
 MORE_UNREAD_BYTES = 16 * 1024 * 1024
@@ -112,6 +114,7 @@ class Server:
         self._begun_at_most = 0
         """A bound of what has come of them, so that thousands that trickle are not all asked with each tick."""
         self._close_due: dict[Connection, int] = {}
+        self._are_more_overdue = False
         self._unread: Unread[Connection] = Unread(settings.read_timeout_ms)
         self._more_unread_bytes = 0
         self.held: HeldInput[Connection] = HeldInput()
@@ -205,6 +208,23 @@ class Server:
 
     def check_deadlines(self, now_ms: int) -> None:
         """Disconnect whoever did not say hello, finish a frame or take its last bytes in time."""
+        if not self._are_more_overdue:
+            self._drop_overdue(now_ms)
+        for connection in self._unread.overdue(now_ms):
+            connection.read_overdue()
+        self._bound_output()
+        if self.requests.is_holding:
+            self.bound_requests()
+        self.turns.go_on()
+        if self._begun_at_most > self.settings.input_total_bytes:
+            self._begun_at_most = self.begun_bytes
+            for connection, total in largest(self.frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
+                connection.begun_overdue(total)
+
+    def _drop_overdue(self, now_ms: int) -> None:
+        """Disconnect the next ones who are too late, and the rest after others were served."""
+        self._are_more_overdue = False
+        left = DROPPED_AT_ONCE
         # Each time-out is one constant, so these dicts are in the order of their deadlines.
         for due, act in (
             (self._hello_due, Connection.hello_overdue),
@@ -216,18 +236,13 @@ class Server:
                 connection = next(iter(due))
                 if due[connection] > now_ms:
                     break
+                if not left:
+                    self._are_more_overdue = True
+                    asyncio.get_running_loop().call_soon(self._drop_overdue, now_ms)
+                    return
+                left -= 1
                 del due[connection]
                 act(connection)
-        for connection in self._unread.overdue(now_ms):
-            connection.read_overdue()
-        self._bound_output()
-        if self.requests.is_holding:
-            self.bound_requests()
-        self.turns.go_on()
-        if self._begun_at_most > self.settings.input_total_bytes:
-            self._begun_at_most = self.begun_bytes
-            for connection, total in largest(self.frame_due, Connection.begun_bytes, self.settings.input_total_bytes):
-                connection.begun_overdue(total)
 
     def more_unread(self, count: int) -> None:
         """Take note of bytes that were written to a peer which is behind: much of it is looked at at once."""
@@ -299,7 +314,7 @@ class Server:
         self.stop_accepting()
         for connection in tuple(self._live):
             connection.close(why)
-        gone = [asyncio.ensure_future(connection.gone.wait()) for connection in self._live]
+        gone = [asyncio.ensure_future(connection.wait_until_gone()) for connection in self._live]
         if gone:
             timeout_ms = self.settings.close_timeout_ms if timeout_ms is None else timeout_ms
             _, waiting = await asyncio.wait(gone, timeout=timeout_ms / 1000)
