@@ -13,10 +13,16 @@ import gc
 from typing import Final
 
 _INTERVAL_S: Final = 0.05
-_NEW: Final = 1_000
-"""New objects that are worth a round."""
-_GROWN: Final = 5_000
-"""Objects since the last full round that are worth another one, which takes some milliseconds then."""
+_NEW: Final = 5_000
+"""So many more objects than there were are worth a round."""
+_GROWN: Final = 20_000
+"""Objects since the last full round that are worth another one."""
+_UNSEEN: Final = 15_000
+"""Objects that no round has looked at are worth a full one, some 10 ms, however few more there are than there were.
+
+Python counts an object that ends against one that begins, whichever of them is old. Where thousands of connections
+take the places of others there are hardly any more, and all of them are new.
+"""
 _AT_ONCE: Final = 1_000_000
 """New objects after which Python makes a round of its own, should the event loop not come to it."""
 
@@ -40,22 +46,13 @@ class Rounds:
 
     def _look(self) -> None:
         self._plan()
-        new = _new_objects()
-        if new < _NEW:
+        new, unseen = gc.get_count()[0], len(gc.get_objects(generation=0))
+        if new < _NEW and unseen < _UNSEEN:
             return
         self._grown += new
-        if self._grown < _GROWN:
+        if self._grown < _GROWN and unseen < _UNSEEN:
             gc.collect(1)
         else:
             self._grown = 0
             gc.collect()
             gc.freeze()
-
-
-def _new_objects() -> int:
-    """Return how many objects no round has looked at yet.
-
-    Python's own count goes down with every object that ends, also with old ones: where thousands of connections take
-    the places of others it stays near zero, and a round that waits for it has tens of thousands to look at.
-    """
-    return len(gc.get_objects(generation=0))
