@@ -23,7 +23,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
-from coordinator.runtime.server.port import FLUSH_LOT, ListenError, Server
+from coordinator.runtime.server.port import DROPPED_AT_ONCE, FLUSH_LOT, ListenError, Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
 
@@ -376,6 +376,22 @@ def test_who_says_no_hello_in_time_is_disconnected() -> None:
         await polite.close()
 
     assert [line["why"] for line in play(act).log.of("stranger")] == ["no hello came within 10000 ms"]
+
+
+def test_of_those_who_are_too_late_some_at_a_time_are_dropped_until_all_are() -> None:
+    count = 2 * DROPPED_AT_ONCE + 1
+
+    async def act(on: Scene) -> None:
+        peers = [await on.connect(hello=False) for _ in range(count)]
+        await until(lambda: on.server.connections == count)
+        on.pass_ms(10_000)
+        assert len(on.log.of("stranger")) == DROPPED_AT_ONCE
+        on.pass_ms(50)  # the next tick before the rest was dropped begins nothing of its own
+        assert len(on.log.of("stranger")) == DROPPED_AT_ONCE
+        for peer in peers:
+            await peer.read_to_end()
+
+    assert len(play(act).log.of("stranger")) == count
 
 
 def test_who_stops_inside_a_frame_is_disconnected_and_who_goes_on_is_not() -> None:
