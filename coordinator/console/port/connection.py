@@ -168,14 +168,16 @@ class Served(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Wait, but not for ever, until what was written is read."""
         self._until_read = asyncio.get_running_loop().call_later(READ_S, self.drop)
-        self._http.pause_writing()
+        if self._has_begun:  # else it is TLS that waits
+            self._http.pause_writing()
 
     def resume_writing(self) -> None:
         """Go on."""
         if self._until_read is not None:
             self._until_read.cancel()
             self._until_read = None
-        self._http.resume_writing()
+        if self._has_begun:
+            self._http.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let go of it."""

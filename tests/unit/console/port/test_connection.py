@@ -7,6 +7,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 import structlog
@@ -43,12 +44,16 @@ async def listening(connections: Connections, made: list[asyncio.Transport] | No
     state = ServerState()
 
     def protocol() -> asyncio.BaseProtocol:
-        http = H11Protocol(config=config, server_state=state, app_state={})
-        protocol = connections.protocol(http)
-        if made is not None:
-            connected = protocol.connection_made
-            protocol.connection_made = lambda transport: (made.append(transport), connected(transport))  # type: ignore[method-assign]
-        return protocol
+        served = connections.protocol(H11Protocol(config=config, server_state=state, app_state={}))
+        connected = served.connection_made
+
+        def note(transport: asyncio.BaseTransport) -> None:
+            connected(transport)
+            if made is not None:
+                made.append(cast(asyncio.Transport, transport))
+
+        setattr(served, "connection_made", note)  # noqa: B010 - mypy takes no other function for a method
+        return served
 
     server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", 0)
     server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # what a kernel takes counts as read
@@ -164,6 +169,25 @@ def test_tls_is_spoken_and_who_speaks_none_is_told_so_in_http(tmp_path: Path) ->
 
     (why,) = run(play)
     assert "https://" in why
+
+
+def test_a_peer_that_does_not_read_the_handshake_is_waited_for_before_http_has_begun(tmp_path: Path) -> None:
+    served, _ = _contexts(tmp_path)
+
+    async def play() -> None:
+        connections = Connections(structlog.get_logger(), lambda: served)
+        made: list[asyncio.Transport] = []
+        async with listening(connections, made) as port:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            while not made:
+                await asyncio.sleep(0.01)
+            protocol = cast(asyncio.Protocol, made[0].get_protocol())
+            protocol.pause_writing()
+            protocol.resume_writing()
+            assert connections.count == 1
+            writer.transport.abort()
+
+    assert run(play) == []
 
 
 @pytest.mark.usefixtures("_short")
