@@ -3,7 +3,6 @@
 Only addresses and directories are other ones, since a machine may have those of the README in use.
 """
 
-import contextlib
 import csv
 import os
 import re
@@ -28,6 +27,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PATIENCE_S = 240
 """How long a command may take: some seconds, and on a machine that is busy with other things some minutes."""
 SPARK_PAGE = (ROOT / "docs" / "SPARK.md").read_text(encoding="utf-8")
+
+
+def hear_interrupts() -> None:
+    """Have this process end by Ctrl-C, as one does that a person starts: what runs in the background ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Walk:
@@ -66,7 +70,13 @@ class Walk:
         """Start a command that goes on, with its output in a file."""
         with (self.home / log).open("w") as output:
             child = subprocess.Popen(
-                command, cwd=self.home, env=self.environment, stdout=output, stderr=subprocess.STDOUT, text=True
+                command,
+                cwd=self.home,
+                env=self.environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+                preexec_fn=hear_interrupts,
             )
         self._children.append(child)
         return child
@@ -104,13 +114,15 @@ class Walk:
         return self.run(f"python {name}")
 
     def end(self) -> None:
-        """End what was started, the last first."""
-        for child in reversed(self._children):
-            child.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
+        """End what was started by Ctrl-C, the last first; raises TimeoutExpired of what does not end by it."""
+        try:
+            for child in reversed(self._children):
+                child.send_signal(signal.SIGINT)
                 child.wait(60)
-            child.kill()
-            child.wait()
+        finally:
+            for child in self._children:
+                child.kill()
+                child.wait()
 
 
 @pytest.fixture
