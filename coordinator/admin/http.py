@@ -68,6 +68,7 @@ class HttpServer:
         self._open: dict[_Connection, None] = {}  # the one that was opened or answered last at the end
         self.loop: asyncio.AbstractEventLoop
         self._is_up = threading.Event()
+        self._is_ending = False
         self._why_not: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="kcoord-admin", daemon=True)
         self._socket: socket.socket
@@ -100,8 +101,13 @@ class HttpServer:
         A page that stands still, as on a disk that does not answer, is waited for no longer: its thread is a daemon.
         """
         if self._thread.is_alive():
-            self.call(self.loop.stop)
+            self.call(self._stop)
             self._thread.join(_LONGEST_END_S)
+
+    def _stop(self) -> None:
+        if not self._is_ending:  # else the loop runs for what is left to do at the end
+            self._is_ending = True
+            self.loop.stop()
 
     def call(self, work: Callable[..., object], *arguments: object) -> None:
         """Have something done on the thread of this server; any thread, also after the end."""

@@ -3,8 +3,9 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
+from typing import Any
 
 import pytest
 
@@ -255,3 +256,32 @@ def test_the_end_of_a_node_does_not_wait_for_a_page_whose_disk_does_not_answer()
         closing.join(30)
     server.close()
     assert has_closed
+
+
+@pytest.mark.timeout(60)
+def test_a_server_that_is_closed_again_while_it_ends_ends_in_order() -> None:
+    again = list[threading.Thread]()
+    is_told = threading.Event()
+
+    class ClosedAgain(HttpServer):
+        """A server that is closed once more by another thread as it lets go of its connections."""
+
+        def left(self, connection: Any) -> None:
+            super().left(connection)
+            if not again:
+                again.append(threading.Thread(target=self.close))
+                again[0].start()
+                assert is_told.wait(30)
+
+        def call(self, work: Callable[..., object], *arguments: object) -> None:
+            super().call(work, *arguments)
+            if again:
+                is_told.set()
+
+    server = ClosedAgain({"/": lambda: say(200, "one")}, PATIENT)
+    with socket.create_connection(server.start("127.0.0.1", 0), timeout=30) as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert client.recv(65536)
+        server.close()
+        again[0].join(30)
+    assert server.loop.is_closed()
