@@ -29,6 +29,10 @@ for line in sys.stdin:
                 said = os.pwrite(descriptor, b"abcd", 0)
             case "write 1":
                 said = os.pwrite(descriptor, b"a", 0)
+            case "write synced":
+                slept.clear()
+                said = os.pwritev(descriptor, [b"abcd"], 0, os.RWF_DSYNC)
+                said = f"{said} slow" if slept else said
             case "sync":
                 slept.clear()
                 os.fdatasync(descriptor)
@@ -67,13 +71,14 @@ def ask(machine: Machine, tmp_path: Path) -> Iterator[Ask]:
 
 
 def test_a_disk_is_full_fails_and_is_well_again(machine: Machine, ask: Ask) -> None:
-    assert [ask("write"), ask("sync")] == ["4", "done"]
+    calls = ("write", "write synced", "sync")
+    assert [*map(ask, calls)] == ["4", "4", "done"]
     machine.spoil_disk(Disk.FULL)
-    assert [ask("write"), ask("write 1"), ask("sync")] == ["2", "ENOSPC", "done"]
+    assert [*map(ask, calls), ask("write 1")] == ["2", "2", "done", "ENOSPC"]
     machine.spoil_disk(Disk.FAILING)
-    assert [ask("write"), ask("sync")] == ["4", "EIO"]
+    assert [*map(ask, calls)] == ["4", "EIO", "EIO"]
     machine.spoil_disk(Disk.SLOW)
-    assert [ask("write"), ask("sync")] == ["4", "slow"]
+    assert [*map(ask, calls)] == ["4", "4 slow", "slow"]
     machine.mend_disk()
     assert [ask("write"), ask("write 1")] == ["4", "1"]
 

@@ -72,6 +72,10 @@ class CrashingFiles(MemoryFiles):
         self.before()
         super().sync(descriptor)
 
+    def sync_last(self, descriptor: int) -> None:
+        self.before()
+        super().sync_last(descriptor)
+
     def rename(self, source: Path, target: Path) -> None:
         self.before()
         super().rename(source, target)
@@ -102,6 +106,7 @@ class CrashingDisk(MemoryClusterDisk):
         self.crashes = 0
         self._dice = Random(seed)
         files = CrashingFiles()
+        files.has_synced_writes = self._dice.random() < 0.5
         super().__init__(node_id, on_durable=self._durable, files=files, **reports)
         files.before = self._crash
 

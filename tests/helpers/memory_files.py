@@ -21,6 +21,12 @@ class _Inode:
     durable: bytes = b""
     unsynced: list[tuple[int, bytes]] = field(default_factory=list)
 
+    def make_durable(self, position: int, data: bytes) -> None:
+        durable = bytearray(self.durable)
+        durable.extend(bytes(max(0, position + len(data) - len(durable))))
+        durable[position : position + len(data)] = data
+        self.durable = bytes(durable)
+
     def after_power_loss(self, dice: Random) -> bytearray:
         survived = bytearray(self.durable)
         for position, data in self.unsynced:
@@ -53,6 +59,7 @@ class MemoryFiles:
 
     def __init__(self) -> None:
         self.fail: Callable[[str, Path], None] = lambda _call, _path: None
+        self.has_synced_writes = False
         self._root = _Directory()
         self._unsynced: list[_Change] = []
         self._open: dict[int, tuple[Path, _Inode]] = {}
@@ -131,6 +138,17 @@ class MemoryFiles:
         inode.content[position : position + len(data)] = data
         inode.unsynced.append((position, data))
 
+    def write_synced(self, descriptor: int, data: bytes, position: int) -> None:
+        self.write(descriptor, data, position)
+        self.sync_last(descriptor)
+
+    def sync_last(self, descriptor: int) -> None:
+        """Make the last write to a file durable, and nothing that was written to it before."""
+        path, inode = self._open[descriptor]
+        last = inode.unsynced.pop()
+        self.fail("sync", path)
+        inode.make_durable(*last)
+
     def size(self, descriptor: int) -> int:
         return len(self._open[descriptor][1].content)
 
@@ -141,11 +159,9 @@ class MemoryFiles:
         except OSError:
             inode.unsynced = []  # as Linux does: it counts the data as written and the next sync succeeds
             raise
-        durable = bytearray(inode.durable)
-        for position, data in inode.unsynced:
-            durable.extend(bytes(max(0, position + len(data) - len(durable))))
-            durable[position : position + len(data)] = data
-        inode.durable, inode.unsynced = bytes(durable), []
+        written, inode.unsynced = inode.unsynced, []
+        for position, data in written:
+            inode.make_durable(position, data)
 
     def close(self, descriptor: int) -> None:
         del self._open[descriptor]

@@ -61,6 +61,9 @@ class Files(Protocol):
     Every call may raise OSError. Descriptors are opaque numbers.
     """
 
+    has_synced_writes: bool
+    """One call can do both, write and sync."""
+
     def open(self, path: Path) -> int:
         """Open an existing file for reading and writing."""
         ...
@@ -79,6 +82,10 @@ class Files(Protocol):
 
     def write(self, descriptor: int, data: bytes, position: int) -> None:
         """Write all of `data` at `position`."""
+        ...
+
+    def write_synced(self, descriptor: int, data: bytes, position: int) -> None:
+        """Write all of `data` at `position` and make it durable, with the size; what else was written may not be."""
         ...
 
     def size(self, descriptor: int) -> int:
@@ -121,6 +128,8 @@ class Files(Protocol):
 class OsFiles:
     """The operating system's files."""
 
+    has_synced_writes = hasattr(os, "RWF_DSYNC")
+
     def open(self, path: Path) -> int:
         """Open an existing file for reading and writing."""
         return os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -150,6 +159,22 @@ class OsFiles:
         while view:
             written = os.pwrite(descriptor, view, position)
             view, position = view[written:], position + written
+
+    def write_synced(self, descriptor: int, data: bytes, position: int) -> None:
+        """Do both in one call, which waits for the interpreter's lock once, or in two on a file system without that."""
+        view = memoryview(data)
+        while view and self.has_synced_writes:
+            try:
+                written = os.pwritev(descriptor, [view], position, os.RWF_DSYNC)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS):
+                    raise
+                self.has_synced_writes = False
+            else:
+                view, position = view[written:], position + written
+        if view:
+            self.write(descriptor, bytes(view), position)
+            self.sync(descriptor)
 
     def size(self, descriptor: int) -> int:
         """Return the size in bytes."""
@@ -221,6 +246,8 @@ class DirectoryLock:
         self._directory = directory
         self._descriptor = descriptor
         self._held: dict[Path, int] = {}
+        self._opened: dict[Path, os.stat_result] = {}
+        """Of each file that is held what it was when it was opened: its identity stays the same."""
         self._replacing = threading.Lock()
 
     @classmethod
@@ -250,6 +277,7 @@ class DirectoryLock:
         with explained("open", path):
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         self._held[path] = descriptor
+        self._opened[path] = os.fstat(descriptor)
         try:
             with explained("lock", path):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -266,6 +294,7 @@ class DirectoryLock:
         """Hold the file that the block puts in the place of one that is held."""
         with self._replacing:
             yield
+            del self._opened[path]
             os.close(self._held.pop(path))
             self.hold(path)
 
@@ -275,10 +304,10 @@ class DirectoryLock:
             self._check()
 
     def _check(self) -> None:
-        for path, descriptor in self._held.items():
+        for path, opened in self._opened.items():
             with explained("look for", path):
                 try:
-                    is_there = os.path.samestat(path.stat(), os.fstat(descriptor))
+                    is_there = os.path.samestat(path.stat(), opened)
                 except (FileNotFoundError, NotADirectoryError):
                     is_there = False
             if is_there:
@@ -294,3 +323,4 @@ class DirectoryLock:
         for descriptor in (*self._held.values(), self._descriptor):
             os.close(descriptor)
         self._held.clear()
+        self._opened.clear()

@@ -60,6 +60,10 @@ class SegmentFiles:
         self._durable_end_offset = 0
         self._durable_position = 0
         self._marks: Marks = ()
+        self._waiting = b""
+        """The frame that ends at the position, if the next sync is to write it."""
+        self._is_unsynced = False
+        """Something was written to the segment since the last sync, which has to be one of all of it."""
 
     @property
     def marks(self) -> Marks:
@@ -142,7 +146,8 @@ class SegmentFiles:
         return RecoveredShard(self._snapshot_end, log.log_end_offset, self._leader_epoch, tuple(notices))
 
     def write(self, batch: Batch) -> None:
-        """Write one frame, in a new segment when the current one is full; not durable yet."""
+        """Take one frame, for a new segment when the current one is full; the next sync makes it durable."""
+        self._write_waiting()
         frame = encode_batch(batch)
         if self._position and self._position + len(frame) + MIN_FRAME_BYTES > self._segment_bytes:
             self._roll()
@@ -151,8 +156,14 @@ class SegmentFiles:
 
     def sync(self) -> int:
         """Make durable what was written; returns its end offset."""
-        with explained("sync", self._active_path):
-            self._files.sync(self._active_descriptor)
+        if self._waiting:
+            frame, self._waiting = self._waiting, b""
+            with explained("write and sync", self._active_path):
+                self._files.write_synced(self._active_descriptor, frame, self._position - len(frame))
+        else:
+            with explained("sync", self._active_path):
+                self._files.sync(self._active_descriptor)
+            self._is_unsynced = False
         self._durable_end_offset, self._durable_position = self._end_offset, self._position
         return self._end_offset
 
@@ -280,6 +291,7 @@ class SegmentFiles:
         self._fill(fill)
         with explained("sync", path):
             self._files.sync(self._active_descriptor)
+        self._is_unsynced = False
         self._sync_directory()
 
     def _write_again(self, tail: Tail) -> None:
@@ -311,9 +323,17 @@ class SegmentFiles:
         end = self._position + len(frame)
         if end > self._size:
             self._fill(end + min(FILL_BYTES, max(FIRST_FILL_BYTES, end)), least=end)
-        with explained("write", self._active_path):
-            self._files.write(self._active_descriptor, frame, self._position)
-        self._position = end
+        self._waiting, self._position = frame, end
+        if self._is_unsynced or not self._files.has_synced_writes:
+            self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        """Write the frame that waits, if one does, for a sync to make it durable."""
+        if self._waiting:
+            frame, self._waiting = self._waiting, b""
+            with explained("write", self._active_path):
+                self._files.write(self._active_descriptor, frame, self._position - len(frame))
+            self._is_unsynced = True
 
     def _fill(self, wanted: int, least: int = 0) -> None:
         """Extend the segment with zeros to `wanted` bytes, past its usual size only to `least`.
@@ -324,6 +344,7 @@ class SegmentFiles:
         with explained("fill with zeros", self._active_path):
             self._files.write(self._active_descriptor, bytes(size - self._size), self._size)
         self._size = size
+        self._is_unsynced = True
 
     def _read_snapshot(self, end: int, sink: LogSink | None) -> int:
         """Hand a snapshot on and return its leader epoch."""

@@ -15,6 +15,7 @@ LOOK_EVERY_NS = 50_000_000
 
 _folder = Path(os.environ["KCOORD_CHAOS_MACHINE"])
 _true_time_ns, _true_pwrite, _true_fdatasync, _true_fsync = time.time_ns, os.pwrite, os.fdatasync, os.fsync
+_true_pwritev = os.pwritev
 
 
 def _said(name: str) -> str:
@@ -40,11 +41,22 @@ class _Clock:
 
 
 def _pwrite(descriptor: int, data: bytes | memoryview, position: int) -> int:
+    return _true_pwrite(descriptor, _taken(data), position)
+
+
+def _pwritev(descriptor: int, buffers: list[memoryview], position: int, flags: int = 0) -> int:
+    data = _taken(b"".join(buffers))
+    if flags & os.RWF_DSYNC:
+        _check_disk()
+    return _true_pwritev(descriptor, [data], position, flags)
+
+
+def _taken(data: bytes | memoryview) -> bytes | memoryview:
     if _said("disk") != "full":
-        return _true_pwrite(descriptor, data, position)
+        return data
     if len(data) < 2:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    return _true_pwrite(descriptor, data[: len(data) // 2], position)
+    return data[: len(data) // 2]
 
 
 def _check_disk() -> None:
@@ -66,4 +78,4 @@ def _fsync(descriptor: int) -> None:
 
 
 time.time_ns = _Clock().time_ns
-os.pwrite, os.fdatasync, os.fsync = _pwrite, _fdatasync, _fsync
+os.pwrite, os.pwritev, os.fdatasync, os.fsync = _pwrite, _pwritev, _fdatasync, _fsync

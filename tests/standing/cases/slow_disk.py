@@ -11,11 +11,12 @@ from tests.standing.trial import Trial
 
 SLOW_DISK = """
 import os, time
-true = os.fdatasync
-def slow(descriptor):
-    time.sleep(0.4)
-    true(descriptor)
-os.fdatasync = slow
+def slow(true):
+    def after_a_while(*given):
+        time.sleep(0.4)
+        return true(*given)
+    return after_a_while
+os.fdatasync, os.pwritev = slow(os.fdatasync), slow(os.pwritev)
 """
 
 

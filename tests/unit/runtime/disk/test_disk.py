@@ -202,6 +202,10 @@ class FailingFiles(OsFiles):
         self._check("sync", self._paths[descriptor])
         super().sync(descriptor)
 
+    def write_synced(self, descriptor: int, data: bytes, position: int) -> None:
+        self.write(descriptor, data, position)
+        self.sync(descriptor)
+
     def rename(self, source: Path, target: Path) -> None:
         self._check("rename", source)
         super().rename(source, target)
@@ -218,8 +222,8 @@ class FailingFiles(OsFiles):
 @pytest.mark.parametrize(
     ("call", "code", "message"),
     [
-        ("sync", errno.EIO, r"cannot sync .*00\.log: Input/output error \(EIO\)\. Check the disk"),
-        ("write", errno.ENOSPC, r"cannot write .*00\.log: No space left on device \(ENOSPC\)\. Make room"),
+        ("sync", errno.EIO, r"cannot write and sync .*00\.log: Input/output error \(EIO\)\. Check the disk"),
+        ("write", errno.ENOSPC, r"cannot write and sync .*00\.log: No space left on device \(ENOSPC\)\. Make room"),
     ],
 )
 def test_first_failure_stops_the_log_for_good(tmp_path: Path, call: str, code: int, message: str) -> None:
