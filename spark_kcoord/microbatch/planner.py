@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +19,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LogPosition, PartitionResult
 from coordinator.protocol.text.addresses import Address
-from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.microbatch.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
@@ -90,6 +91,8 @@ class BatchPlanner:
         self._run: FrozenRun | None = None
         self._has_waited = False
         self._settled: StreamOffset | None = None
+        self._told: StreamOffset | None = None
+        """The last start whose micro-batch was said to be done, whatever came of it."""
         self._has_offers = False
         self._planned = Assignment()
         self._done = ReadPositions()
@@ -135,10 +138,25 @@ class BatchPlanner:
         self, start: StreamOffset, limit: int | None, others: BatchLimits, *, is_single_run: bool
     ) -> Planning[StreamOffset]:
         for _ in range(MOST_REPORTS):
-            latest = yield from self._plan(start, limit, others, is_single_run=is_single_run)
+            try:
+                latest = yield from self._plan(start, limit, others, is_single_run=is_single_run)
+            except KcoordError as error:
+                yield from self._commit_before(error, start)
+                raise
             if latest is not None:
                 return latest
         return self._unchanged(start)
+
+    def _commit_before(self, error: KcoordError, start: StreamOffset) -> Planning[None]:
+        """Commit what is done, unless that was tried, before an error ends the query: others would read it again.
+
+        An option that leads to another cluster may have led the micro-batch there too.
+        """
+        is_said = start in (self._settled, self._told) or isinstance(error, OptionError)
+        finished = () if is_said else self._not_yet_finished(start, self._planned)
+        if finished:
+            with suppress(KcoordError):
+                yield from self._advance(start, finished, ())
 
     def _plan(
         self, start: StreamOffset, limit: int | None, others: BatchLimits, *, is_single_run: bool
@@ -245,6 +263,7 @@ class BatchPlanner:
     def _advance(
         self, start: StreamOffset, finished: tuple[Claim, ...], next_claims: tuple[Claim, ...]
     ) -> Planning[tuple[Claim, ...]]:
+        self._told = start
         outcome = yield AskAdvance(finished, next_claims)
         assert isinstance(outcome, AdvanceOutcome)
         self._nodes, self._log = outcome.nodes, outcome.log
@@ -259,6 +278,9 @@ class BatchPlanner:
         return start if start.member else self.identity
 
     def _first_assignment(self, start: StreamOffset, *, is_single_run: bool) -> Planning[Assignment]:
+        if is_single_run and start.claims:
+            # What of it is wanted back is let go when it is committed, and no assignment is complete before.
+            yield from self._advance(start, start.claims, ())
         timeout_s = self._rebalance_timeout_s if is_single_run else FIRST_ASSIGNMENT_TIMEOUT_S
         assignment = yield from ask_assignment(AwaitAssignment(complete=is_single_run, timeout_s=timeout_s))
         self._has_waited = True
@@ -279,6 +301,7 @@ class BatchPlanner:
                 patience_s=self._rebalance_timeout_s,
                 clock=self._clock,
             )
+            self._run.note_read(self._done.reached())
         self._warn_where_group_wins(start, assignment)
         return assignment
 

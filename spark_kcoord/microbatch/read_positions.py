@@ -5,7 +5,7 @@ A position belongs to a grant, which its owner epoch names: what was done under 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from coordinator.protocol.ids import TopicPartition
@@ -39,6 +39,10 @@ class ReadPositions:
     def note_told(self, told: Iterable[tuple[_Grant, int]]) -> None:
         """Take note of where the coordinator says that grants go on."""
         self._done.update(told)
+
+    def reached(self) -> Iterator[tuple[TopicPartition, int]]:
+        """Yield each partition of which something is noted with its offset, whether it is owned or not."""
+        return (((topic, partition), offset) for (topic, partition, _), offset in self._done.items())
 
     def of(self, owned: Iterable[AssignedPartition], finished: Iterable[Claim]) -> dict[TopicPartition, int]:
         """Return the position of each partition, as it is when `finished` are done."""

@@ -204,3 +204,28 @@ def test_run_of_one_batch_has_no_ends_to_reach() -> None:
     batch = read_on(session, session.identity)
     member.partitions = ()
     assert read_on(session, batch) == batch
+
+
+class LettingGo(PassingTime):
+    """Has another assignment, complete, once the micro-batch is committed whose partition is wanted back."""
+
+    def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
+        if self.advanced:
+            self.partitions, self.is_complete = (owned(1, 0),), True
+        return super().wait_for_assignment(complete=complete, timeout_s=timeout_s)
+
+
+def test_run_commits_what_is_finished_before_it_waits_for_all_that_it_is_to_have() -> None:
+    member = LettingGo((owned(0, 5, is_stopping=True), owned(1, 0)), is_complete=False)
+    session = a_run(member, {0: 9, 1: 3})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9), claim(1, 0, 0)))
+    latest = read_on(session, start)
+    assert member.advanced == [((claim(0, 5, 9),), ()), ((), (claim(1, 0, 3),))]
+    assert read_on(session, latest) == latest
+
+
+def test_what_a_run_has_read_to_its_end_is_not_waited_for_when_nobody_has_it_yet() -> None:
+    member = PassingTime((), is_complete=False, held_by={T0: Holder(None)})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
+    assert read_on(a_run(member, {0: 9}), start) == start
+    assert member.changes_awaited == []
