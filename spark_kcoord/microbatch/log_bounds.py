@@ -22,7 +22,7 @@ from spark_kcoord.member.core.held.holdings import AssignedPartition
 from spark_kcoord.member.core.session.patience import END_AGE_S
 from spark_kcoord.microbatch.commands import Planning, ReadHighWatermarks, ReadStarts, ask_offsets
 
-__all__ = ["LogBounds", "OutOfRange"]
+__all__ = ["LogBounds", "OutOfRange", "passed_ends"]
 
 STARTS_AGE_S: Final = 10.0
 """The age that what is known of the beginnings may have; so long a position that the log reached is not looked at."""
@@ -76,21 +76,20 @@ class LogBounds:
         usable: Sequence[AssignedPartition],
         positions: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
+        passed: Mapping[TopicPartition, int],
         *,
-        is_frozen: bool,
         is_patient: bool = False,
     ) -> Planning[tuple[OutOfRange, ...]]:
         """Return the partitions whose position lies before their first offset or behind their high watermark.
 
-        Frozen ends say nothing of where a partition ends now. One who `is_patient` hears of a position behind the high
-        watermark only when it has been there for a while.
+        The high watermark is asked of those whose position is behind their end among `passed`, which are the ends
+        themselves unless these are frozen. One who `is_patient` hears of a position behind the high watermark only when
+        it has been there for a while.
         """
         now = self._clock()
         looked_at = [owned for owned in usable if self._put_off.get(_grant(owned), (0, 0.0))[1] <= now]
         starts = yield from self._starts([owned for owned in looked_at if _has_more(owned, positions, ends)])
-        behind: Mapping[TopicPartition, int] = {}
-        if not is_frozen:
-            behind = yield from self._behind_the_log(looked_at, positions, ends)
+        behind = yield from self._behind_the_log(looked_at, positions, passed)
         self._forget_others(usable, behind, positions)
         found = []
         for owned in looked_at:
@@ -181,6 +180,13 @@ class LogBounds:
         self._known = grants if is_old else self._known | wanted
         self._asked_at = now if is_old else self._asked_at
         return starts
+
+
+def passed_ends(
+    frozen: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]
+) -> Mapping[TopicPartition, int]:
+    """Return the frozen ends that positions are behind: others have read on, or the log was cut back."""
+    return {key: frozen[key] for key, position in positions.items() if frozen.get(key, position) < position}
 
 
 def _key(owned: AssignedPartition) -> TopicPartition:

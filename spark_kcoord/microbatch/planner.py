@@ -35,7 +35,7 @@ from spark_kcoord.microbatch.commands import (
     ask_offsets,
 )
 from spark_kcoord.microbatch.frozen_run import FrozenRun
-from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange
+from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange, passed_ends
 from spark_kcoord.microbatch.pace import Pace
 from spark_kcoord.microbatch.read_positions import ReadPositions, claims_between
 from spark_kcoord.microbatch.stream_offset import StreamOffset
@@ -195,13 +195,9 @@ class BatchPlanner:
                 finished = ()
                 positions = self._done.of(usable, finished)
             ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
-        gone = yield from self._bounds.out_of_range(
-            usable,
-            positions,
-            ends,
-            is_frozen=self._frozen is not None,
-            is_patient=self._fail_on_data_loss and not is_single_run,
-        )
+        is_patient = self._fail_on_data_loss and not is_single_run and self._frozen is None
+        passed = ends if self._frozen is None else passed_ends(self._frozen, positions)
+        gone = yield from self._bounds.out_of_range(usable, positions, ends, passed, is_patient=is_patient)
         lost = self._pass_over_aged_out(gone)
         if lost:
             if finished or self._has_offers:
@@ -393,7 +389,7 @@ class BatchPlanner:
                 has_new_starts = True
             elif result.committed is not None:
                 self._done.note(owned, result.committed)
-        if has_new_starts and self._run is not None:
+        if has_new_starts and (self._run is not None or self._frozen is not None):
             yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
 
     def _ends_at_brokers(

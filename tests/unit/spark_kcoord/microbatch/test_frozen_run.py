@@ -229,3 +229,29 @@ def test_what_a_run_has_read_to_its_end_is_not_waited_for_when_nobody_has_it_yet
     start = StreamOffset("c", "g", "m-1", (claim(0, 5, 9),))
     assert read_on(a_run(member, {0: 9}), start) == start
     assert member.changes_awaited == []
+
+
+def test_run_whose_position_is_behind_the_log_is_data_loss_also_where_it_has_nothing_to_read() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
+    with pytest.raises(DataLossError, match=r"ends at offset 9 at the broker, before offset 50"):
+        read_on(a_run(PassingTime((owned(0, 50),)), {0: 9}), start)
+
+
+def test_run_whose_position_is_behind_the_log_starts_anew_where_losses_are_tolerated() -> None:
+    member = PassingTime((owned(0, 50),), granted_anew=(owned(0, 0, epoch=9),))
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
+    assert read_on(a_run(member, {0: 9}, fail=False), start).claims == (claim(0, 0, 9, epoch=9),)
+    assert [one.position for one in member.reported] == [50]
+
+
+def test_batch_as_a_member_is_told_at_once_that_its_position_is_behind_the_log() -> None:
+    session = a_run(PassingTime((owned(0, 50),)), {0: 9})
+    with pytest.raises(DataLossError, match=r"before offset 50"):
+        session.next_offset(session.identity, None, is_single_run=False)
+
+
+def test_end_that_others_have_read_beyond_is_no_loss() -> None:
+    kafka = FakeEnds({0: 9}, marks={0: 60})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
+    assert read_on(a_run(PassingTime((owned(0, 50),)), {0: 9}, kafka), start) == start
+    assert kafka.marks_asked == 1
