@@ -146,7 +146,10 @@ def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -
 
 
 def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
-    """Log each micro-batch until the query ends or a signal has been received; then end it between two of them."""
+    """Log each micro-batch until the query ends or a signal has been received; then end it between two of them.
+
+    Raises what the query has failed by, also when that was after the signal.
+    """
     logged = -1
     ended = False
     while not ended and not asked:
@@ -159,6 +162,8 @@ def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
         deadline = time.monotonic() + stop_s
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             query.awaitTermination(0.05)
+        if not query.isActive:
+            query.awaitTermination(POLL_S)
         query.stop()
 
 

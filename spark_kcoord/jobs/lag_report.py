@@ -98,6 +98,10 @@ def main(given: Sequence[str] | None = None) -> int:
     except KcoordError as error:
         log.error("the lag is not known: %s", error)  # noqa: TRY400
         return 1
+    missing = sorted(set(arguments.topic) - {one.topic for one in partitions})
+    if missing:
+        log.error("the lag is not known: group %s has no partition of %s", arguments.group, ", ".join(missing))
+        return 1
     if arguments.topic:
         partitions = [one for one in partitions if one.topic in arguments.topic]
     return run_in_spark(arguments.name, lambda spark: report(spark, arguments, partitions))

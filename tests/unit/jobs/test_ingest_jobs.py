@@ -304,6 +304,25 @@ def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     assert query.calls == ["stop"]
 
 
+class FailingQuery(FakeQuery):
+    """Fails once it was found to be busy after a signal."""
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
+        if not self.isActive:
+            raise KcoordError("records are gone")
+        return super().awaitTermination(timeout)
+
+    @property
+    def status(self) -> dict[str, bool]:
+        self.isActive = False
+        return {"isTriggerActive": False}
+
+
+def test_a_query_that_fails_in_the_micro_batch_that_a_signal_waits_for_has_not_ended_as_asked() -> None:
+    with pytest.raises(KcoordError, match="records are gone"):
+        STREAM.follow(FailingQuery([signal.SIGTERM], busy_for=1), [signal.SIGTERM], stop_s=60.0)
+
+
 def test_a_commit_that_the_next_start_makes_up_for_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
     class CoordinatorAway:
         def wait(self, query: object, timeout_s: float) -> None:
@@ -358,3 +377,12 @@ def test_an_unknown_lag_is_no_sum() -> None:
     known = LAG.PartitionLag("t", 0, 5, 9, None, None)
     assert LAG.total([known, known]) == 8
     assert LAG.total([known, LAG.PartitionLag("t", 1, None, 9, None, None)]) is None
+
+
+def test_the_lag_on_a_topic_that_the_group_does_not_have_is_not_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(LAG, "group_lag", lambda *_, **__: [LAG.PartitionLag("a", 0, 5, 9, None, None)])
+    monkeypatch.setattr(LAG, "run_in_spark", lambda *_: pytest.fail("there is nothing to report"))
+    assert LAG.main([*SOURCE, "--fail-above", "100"]) == 1
+    assert "the lag is not known: group g has no partition of b" in caplog.messages
