@@ -73,6 +73,8 @@ class FinishedBatches:
         self._is_telling: str | None = None
         self._told: dict[str, tuple[int, KcoordError | None]] = {}
         self._said: dict[tuple[str, int], StreamOffset] = {}
+        self._ended: set[str] = set()
+        """The runs that have ended and of which something is still to be told."""
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
@@ -110,12 +112,18 @@ class FinishedBatches:
                 self._changed.wait(remaining_s)
 
     def forget(self, run_id: str) -> None:
-        """Forget what was said of a run that has ended; what still waits is told."""
+        """Forget what was said of a run that has ended; what still waits is told before."""
         with self._lock:
-            for key in [key for key in self._said if key[0] == run_id]:
-                del self._said[key]
+            if run_id in self._waiting or run_id == self._is_telling:
+                self._ended.add(run_id)
+            else:
+                self._forget_said(run_id)
             while len(self._told) > RUNS_REMEMBERED:
                 del self._told[next(iter(self._told))]
+
+    def _forget_said(self, run_id: str) -> None:
+        for key in [key for key in self._said if key[0] == run_id]:
+            del self._said[key]
 
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Tell what still waits, for at most this long, and say nothing more."""
@@ -134,6 +142,9 @@ class FinishedBatches:
                 self._is_telling = None
                 self._told.pop(batch.run_id, None)
                 self._told[batch.run_id] = (batch.batch_id, error)
+                if batch.run_id in self._ended and batch.run_id not in self._waiting:
+                    self._ended.remove(batch.run_id)
+                    self._forget_said(batch.run_id)
                 self._changed.notify_all()
 
     def _next(self) -> FinishedBatch | None:

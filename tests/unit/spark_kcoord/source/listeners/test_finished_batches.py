@@ -187,3 +187,23 @@ def test_answer_that_does_not_account_for_every_range_commits_nothing(results: O
     with pytest.raises(KcoordError, match="did not say of each of 1 ranges"):
         finished.wait("run", 0, 10)
     finished.close()
+
+
+def test_a_run_that_ended_while_its_last_batch_was_told_is_forgotten_with_it() -> None:
+    """A session lives for months and runs a query every minute: what was said of each of them stayed."""
+    coordinator = Coordinator()
+    coordinator.gate.clear()
+    finished = FinishedBatches(timeout_s=1, ask=coordinator)
+    finished.add(a_batch(0))
+    assert coordinator.is_asked.wait(30)
+    finished.add(a_batch(1))
+    finished.add(a_batch(0, run="other"))
+    finished.forget("run")
+    finished.forget("other")
+    coordinator.gate.set()
+    finished.wait("run", 1, 10)
+    finished.wait("other", 0, 10)
+    for run, batch_id in (("run", 1), ("other", 0)):
+        finished.add(a_batch(batch_id, run=run))
+    finished.close()
+    assert untils(coordinator) == [10, 20, 10, 20, 10], "nothing of it is known any more"
