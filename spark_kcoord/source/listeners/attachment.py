@@ -182,12 +182,13 @@ def _offsets_of(
 ) -> Mapping[int, tuple[StreamOffset, tuple[Address, ...]]]:
     """Return the end offsets of the kcoord sources of a progress report, each with whom to tell.
 
-    All are spoken to as `coordinators` are, also where these are none.
+    These are `coordinators` or, where these are none, the query's own: those it was given first, then those it has met.
+    All are spoken to as `coordinators` are.
     """
     found = {}
     for place, source in enumerate(progress["sources"]):
         offset = StreamOffset.from_progress(source["endOffset"])
-        told = host_ports(offset.coordinators) if offset is not None else ()
+        told = dict.fromkeys((*host_ports(offset.coordinators), *offset.nodes)) if offset is not None else ()
         named = coordinators or Coordinators(told, coordinators.security)
         if offset is not None and named:
             found[place] = (offset, named)
