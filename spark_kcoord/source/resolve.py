@@ -218,6 +218,7 @@ def _starts(
 ) -> Mapping[TopicPartition, int]:
     spec = options.starting
     if spec.word == COMMITTED:
+        _must_be_the_coordinators(options, lookup)
         return {**earliest, **{key: offset for key, offset in _committed(options).items() if key in earliest}}
     times = {key: time for key in earliest if (time := spec.time_of(*key)) is not None}
     if not times:
@@ -227,6 +228,15 @@ def _starts(
     if late and options.starting_strategy == "error":
         raise no_record_as_late(spec.option, late)
     return {key: latest[key] if offset is None else offset for key, offset in found.items()}
+
+
+def _must_be_the_coordinators(options: SourceOptions, lookup: KafkaLookup) -> None:
+    """Raise OptionError when the user says where Kafka is and a group's offsets are another cluster's."""
+    if options.kafka.servers:
+        from spark_kcoord.member.client import find_coordinator
+
+        found = find_coordinator(options.coordinators_at, options.group, timeout_s=ONE_SHOT_TIMEOUT_S)
+        must_be_same_cluster(found.kafka_cluster_id, lookup.cluster_id, options.kafka.servers)
 
 
 def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:

@@ -27,6 +27,8 @@ COORDINATOR = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.grou
 class FakeLookup:
     """Topics of three partitions with logs [2, 10), whose record at offset n has the time 100 n ms."""
 
+    cluster_id = "ours"
+
     def topic_names(self) -> list[str]:
         return ["s", "t", "u"]
 
@@ -54,7 +56,7 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     def find_coordinator(servers: tuple[tuple[str, int], ...], group: str, *, timeout_s: float) -> SimpleNamespace:
         asked.append(("find", servers, group, timeout_s))
-        return SimpleNamespace(kafka_bootstrap=("k1:9092", "k2:9092"))
+        return SimpleNamespace(kafka_bootstrap=("k1:9092", "k2:9092"), kafka_cluster_id="ours")
 
     def fetch_offsets(
         servers: tuple[tuple[str, int], ...], group: str, *, timeout_s: float
@@ -97,6 +99,17 @@ def test_servers_become_host_and_port() -> None:
 def test_committed_starts_where_the_group_is_and_else_at_the_earliest(coordinator: list[Any]) -> None:
     assert ranges(startingOffsets="committed") == [(0, 7, 10), (2, 2, 10)]
     assert coordinator == [("offsets", (("c", 1),), "g", ONE_SHOT_TIMEOUT_S)]
+
+
+def test_committed_offsets_of_another_cluster_are_no_start(
+    coordinator: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = {"startingOffsets": "committed", "kafka.bootstrap.servers": "k:1"}
+    assert ranges(**where) == [(0, 7, 10), (2, 2, 10)]
+    monkeypatch.setattr(FakeLookup, "cluster_id", "theirs")
+    with pytest.raises(OptionError, match=r"k:1\) leads to Kafka cluster 'theirs'.*works for cluster 'ours'"):
+        ranges(**where)
+    assert [asked[0] for asked in coordinator] == ["find", "offsets", "find"]
 
 
 def test_positions_are_resolved_and_empty_ranges_left_out() -> None:
