@@ -260,19 +260,26 @@ def _records_of_timeline(group: GroupState) -> Iterator[Record]:
 
 
 def _records_of_offsets(group_id: str, rows: Mapping[int, Committed]) -> Iterator[Record]:
-    """Yield a topic's committed offsets: together what still is what was committed together, the rest one by one."""
+    """Yield a topic's committed offsets: together what still is what was committed together, the rest one by one.
+
+    The places are shared with the table that goes on, and between two records one may cease to be whole: so what is
+    together is so with the first of its partitions that is met, and is remembered as that.
+    """
     parts: list[CommittedPart] = []
     together: list[TopicCommit] = []
+    told: set[int] = set()
     left = _PARTS_OF_A_RECORD
     for number, known in rows.items():
         if isinstance(known, CommittedPart):
             parts.append(known)
             left -= len(known.metadata) // _METADATA_OF_A_PART
-        elif not known.is_whole:
-            parts.append(known.commit.part(number))
-            left -= len(parts[-1].metadata) // _METADATA_OF_A_PART
-        elif number == known.commit.partitions[0]:
-            together.append(known.commit)
+        elif id(known) not in told:
+            if known.is_whole:
+                together.append(known.commit)
+                told.add(id(known))
+            else:
+                parts.append(known.commit.part(number))
+                left -= len(parts[-1].metadata) // _METADATA_OF_A_PART
         left -= 1
         if left <= 0 and (parts or together):
             yield OffsetsCommitted(group_id, tuple(parts), tuple(together))
@@ -353,16 +360,21 @@ def _cut(items: Sequence[T]) -> Iterator[tuple[T, ...]]:
 def _records_of_claims(group: GroupState) -> Iterator[Record]:
     """Yield the claims, each record's of one owner's in one topic; an owner has all it has by then.
 
-    What was claimed together and still is comes as it is, the rest by owner.
+    What was claimed together and still is comes as it is, the rest by owner; it is so with the first of its partitions
+    that is met, as with offsets.
     """
     for topic in group.claims.topics():
         apart: list[tuple[int, bool]] = []
+        told: set[int] = set()
         grants = group.grants.rows(topic)
         for number, place in group.claims.rows(topic).items():
             claims = place.claims
+            if id(place) in told:
+                continue
             if not place.is_whole or len(claims.partitions) > _MOST_CLAIMED_AT_ONCE:
                 apart.append((number, claims.is_running))
-            elif number == claims.partitions[0]:
+            else:
+                told.add(id(place))
                 steps = tuple(map(sub, claims.until_offsets, claims.from_offsets))
                 yield from _claimed(group, grants[number], topic, claims.partitions, steps, claims.is_running)
         alike: dict[tuple[str, str, bool], list[int]] = {}

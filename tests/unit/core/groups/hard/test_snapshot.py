@@ -7,8 +7,12 @@ import pytest
 from coordinator.core.groups.hard.pieces import LARGE_BYTES, MAX_RECORD_BYTES, RecordTooLargeError
 from coordinator.core.groups.hard.records import (
     MOST_TOGETHER,
+    Advanced,
     CommittedPart,
     MemberFacts,
+    OffsetsCommitted,
+    Record,
+    TopicCommit,
     decode_record,
     encode_record,
 )
@@ -28,6 +32,10 @@ from tests.helpers.node_world import NodeWorld
 T0, T1, T2, T3 = [("t", number) for number in range(4)]
 
 
+def part(number: int, offset: int) -> CommittedPart:
+    return CommittedPart("t", "", number, offset, None, "", 1, None)
+
+
 def facts(client_id: str = "c") -> MemberFacts:
     return MemberFacts("m1", "process", None, client_id, "h", 1, ("t",), 1, (), 1, 1, 1)
 
@@ -37,6 +45,30 @@ def rebuilt(state: ShardState) -> ShardState:
     for record in records_of(state):
         replay(empty, record, None)
     return empty
+
+
+def grown(growing: GrowingSnapshot, before: list[Record]) -> ShardState:
+    """Take what is left of a snapshot and return what is loaded from it, after the records taken before."""
+    again, is_last = ShardState(), False
+    for record in before:
+        replay(again, record, None)
+    while not is_last:
+        piece = growing.grow(1, 1)
+        assert piece is not None, "a piece of one byte is full with each record"
+        is_last = piece.is_last
+        for data in piece.records:
+            replay(again, decode_record(data), None)
+    return again
+
+
+def grown_until(growing: GrowingSnapshot, kind: type[Record]) -> list[Record]:
+    """Take records of a snapshot up to the first of a kind, and return them."""
+    records: list[Record] = []
+    while not any(isinstance(record, kind) for record in records):
+        piece = growing.grow(1, 1)
+        assert piece is not None, "a piece of one byte is full with each record"
+        records += map(decode_record, piece.records)
+    return records
 
 
 def test_snapshot_holds_stops_claims_abandoned_grants_and_a_stale_target() -> None:
@@ -111,6 +143,36 @@ def test_what_happens_while_a_snapshot_grows_is_not_in_it() -> None:
     for record in piece.records:
         replay(again, decode_record(record), None)
     assert again == as_of
+
+
+def test_snapshot_has_an_offset_whatever_becomes_meanwhile_of_those_it_was_committed_with() -> None:
+    """It is met before the first of them, which leaves them between two records: it was in no record."""
+    state = ShardState()
+    replay(state, OffsetsCommitted("g", (part(5, 100),)), 0)
+    replay(state, OffsetsCommitted("g", tuple(part(number, 100) for number in range(10, 700))), 1)
+    replay(state, OffsetsCommitted("g", (), (TopicCommit("t", "", 1, tuple(range(6)), (200,) * 6),)), 2)
+    growing, as_of = GrowingSnapshot(state, 3), rebuilt(state)
+    records = grown_until(growing, OffsetsCommitted)
+    replay(state, OffsetsCommitted("g", (part(0, 300),)), 3)
+    again = grown(growing, records)
+    assert again == as_of
+    assert again.groups["g"].offsets.offset_of(("t", 5)) == 200
+
+
+def test_snapshot_has_a_claim_whatever_becomes_meanwhile_of_those_it_runs_with() -> None:
+    """A record of the log about a claim that the snapshot did not have ended the load of its shard."""
+    world = NodeWorld({"t": 6}, shards=1)
+    m1 = world.join("m1", reset_policy=ResetPolicy("earliest"))
+    first, second, third = [m1.claim(("t", number), 10, 20) for number in (3, 4, 0)]
+    for claim in (first, second, third):
+        m1.ask(advance_of((), [claim], keeps_offered=True), AdvanceResponse)
+    m1.confirm(first, third)
+    growing, as_of = GrowingSnapshot(world.state(0), 0), rebuilt(world.state(0))
+    records = grown_until(growing, Advanced)
+    m1.ask(advance_of([third], (), keeps_offered=True), AdvanceResponse)
+    again = grown(growing, records)
+    assert again == as_of
+    assert sorted(again.groups["g"].claims) == [T0, T3, ("t", 4)]
 
 
 class CountedTable(PartitionTable[Grant]):
