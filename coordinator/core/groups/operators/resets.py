@@ -141,6 +141,8 @@ class Resets:
     def _decide(self, question: _Question) -> None:
         desk, request, group = self._desk, question.request, question.group
         refusal = self._why_another(question)
+        if refusal is None and question.is_new:  # others may have been made while Kafka was asked
+            refusal = why_no_more_groups(desk, desk.connections[question.connection_id])
         if refusal is not None:
             response = ResetOffsetsResponse(error=refusal[0], message=refusal[1])
             desk.respond(question.connection_id, question.correlation_id, response)

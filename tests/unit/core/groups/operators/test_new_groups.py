@@ -105,6 +105,19 @@ def test_shard_that_is_full_of_groups_takes_no_more() -> None:
     assert ask(world, to(50), group_id="other").error is ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
+def test_no_more_groups_are_made_than_one_may_have_while_kafka_is_asked_about_each() -> None:
+    world = NodeWorld({"t": 1}, limits=Limits(principal_max_groups=2))
+    world.kafka.is_late = True
+    tools = [world.connect() for _ in range(4)]
+    asked = [ResetOffsets(f"g{n}", (to(50),), ANN, "", is_dry_run=False, new_group=NewGroup()) for n in range(4)]
+    numbers = [tool.send(request) for tool, request in zip(tools, asked, strict=True)]
+    world.answer_late()
+    answers = [tool.answer(number) for tool, number in zip(tools, numbers, strict=True)]
+    errors = [answer.error for answer in answers if isinstance(answer, ResetOffsetsResponse)]
+    assert errors == [ErrorCode.NONE] * 2 + [ErrorCode.GROUP_MAX_SIZE_REACHED] * 2
+    assert [is_there(world, f"g{n}") for n in range(4)] == [True, True, False, False]
+
+
 def test_group_is_not_made_where_no_partition_is_accepted() -> None:
     world = NodeWorld({"t": 1})
     world.kafka.absent.add(("typo", 0))
