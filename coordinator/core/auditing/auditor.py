@@ -29,6 +29,8 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     ErrorResponse,
     PingResponse,
+    RegisterConsumer,
+    RegisterConsumerResponse,
     Request,
     Response,
 )
@@ -67,6 +69,8 @@ class Auditor:
         self._node = node
         self._peers: dict[int, _Peer] = {}
         self._asked: dict[tuple[int, int], _Asked] = {}
+        self._registering: dict[int, dict[int, RegisterConsumer]] = {}
+        """Registrations that are not answered yet, by connection: Kafka may be asked before one is refused."""
         self._wall_offset_ms = 0
         self._why_not = ""
         """Why nothing may be changed now."""
@@ -102,6 +106,8 @@ class Auditor:
             return self._with_lines(self._node.step(event, now_ms), now_ms)
         verb = verb_of(request)
         if verb is None:
+            if isinstance(request, RegisterConsumer):
+                self._registering.setdefault(event.connection_id, {})[event.correlation_id] = request
             effects = self._node.step(event, now_ms)
             return self._with_lines(effects, now_ms, event)
         if self._why_not:
@@ -129,8 +135,11 @@ class Auditor:
             if isinstance(effect, Respond):
                 key = (effect.connection_id, effect.correlation_id)
                 asked = self._asked.pop(key, None)
+                registration = self._take_registration(key) if self._registering else None
                 if asked is not None:
                     lined += self._line(key, asked.request, effect.response, asked.before, now_ms)
+                elif registration is not None:
+                    lined += self._forbidden(key, registration, effect.response, now_ms)
                 elif isinstance(effect.response, CommitOffsetsResponse | PingResponse):
                     lined += self._forbidden_parts(key, effect.response, now_ms)
                 elif arrived is not None and key == (arrived.connection_id, arrived.correlation_id):
@@ -138,16 +147,26 @@ class Auditor:
             lined.append(effect)
         return lined
 
+    def _take_registration(self, key: tuple[int, int]) -> RegisterConsumer | None:
+        """Return the registration that is answered now, if it is one."""
+        connection_id, correlation_id = key
+        registrations = self._registering.get(connection_id, {})
+        registration = registrations.pop(correlation_id, None)
+        if registration is not None and not registrations:
+            del self._registering[connection_id]
+        return registration
+
     def _unanswered(self, connection_id: int, now_ms: int) -> Iterator[Audited]:
         """Yield the lines of what a connection asked for and was not told: it may have been done."""
         for key in [key for key in self._asked if key[0] == connection_id]:
             asked = self._asked.pop(key)
             yield self._made(key, asked.request, "unanswered", now_ms, before=asked.before)
         self._peers.pop(connection_id, None)
+        self._registering.pop(connection_id, None)
 
     def _forbidden(self, key: tuple[int, int], request: Request, response: Response, now_ms: int) -> Iterator[Audited]:
         """Yield the line of a request that the rules refuse, which would have changed nothing by somebody's word."""
-        if isinstance(response, ErrorResponse) and response.error in _FORBIDDEN:
+        if isinstance(response, ErrorResponse | RegisterConsumerResponse) and response.error in _FORBIDDEN:
             yield self._made(key, request, "refused", now_ms, error=response.error.name, message=response.message)
 
     def _forbidden_parts(

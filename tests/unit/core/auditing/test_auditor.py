@@ -1,5 +1,7 @@
 """The audit log has a line before each answer to what changes something, with how it stood before and after."""
 
+import pytest
+
 from coordinator.core.effects import Audited, Respond
 from coordinator.core.events import AuditLogFailed, AuditLogWorks, ConnectionClosed, RequestArrived, RulesChanged
 from coordinator.core.security.acl import Acl
@@ -146,6 +148,21 @@ def test_what_the_rules_or_the_state_refuse_is_told_also_of_questions() -> None:
         ("User:bob", "RegisterConsumer", "refused", "GROUP_AUTHORIZATION_FAILED"),
         ("User:alice", "DrainNode", "refused", "INVALID_REQUEST"),
     ]
+
+
+@pytest.mark.parametrize("is_durable_at_once", [True, False])
+def test_whoever_shows_the_identity_of_another_principals_member_is_told_of(is_durable_at_once: bool) -> None:
+    """It is refused by the registration's own answer, which may come steps later."""
+    world = world_of(is_durable_at_once=is_durable_at_once)
+    world.happen(RulesChanged(Acl(parse_rules(RULES + RULES.replace("alice", "bob")))))
+    for principal in (ALICE, BOB):
+        member = world.joining("m1", principal=principal)
+        assert member.registration is not None
+        member.send(member.registration)
+    world.sync()
+    (line,) = world.audited
+    assert (line.principal, line.verb, line.group_id) == ("User:bob", "RegisterConsumer", "g")
+    assert (line.outcome, line.error) == ("refused", "GROUP_AUTHORIZATION_FAILED")
 
 
 def test_a_members_commit_of_a_topic_that_it_may_not_read_is_told() -> None:
