@@ -49,10 +49,17 @@ class Listings:
         self._sizes: dict[int, int] = {}
         self._bytes = 0
 
+    def __len__(self) -> int:
+        """Return how many connections are known to have listed something."""
+        return len(self._sizes)
+
     def note(self, connection: Connection) -> Iterator[Connection]:
-        """Take note of what a connection has listed by now; yield those that are to be closed, to make room for it."""
+        """Take note of what a connection has listed by now; yield those that are to be closed, to make room for it.
+
+        A list of nothing takes no room and is not known here, so that those of very many connections do not grow.
+        """
         self._forget(connection.connection_id)
-        if connection.listed is None:
+        if connection.listed is None or not connection.listed_bytes:
             return
         self._sizes[connection.connection_id] = connection.listed_bytes
         self._bytes += connection.listed_bytes

@@ -1,6 +1,8 @@
 """What connections list before they register is bounded for all of them together; who goes no further makes room."""
 
+from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.limits import Limits
+from coordinator.core.requests.listing import Listings, take_listed
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ListClaims, ListClaimsResponse
 from coordinator.protocol.parts import Claim, StartHint
@@ -83,3 +85,13 @@ def test_starts_are_counted_as_claims_are() -> None:
     for member in listers:
         assert member.ask(ListClaims(hints=hints), ListClaimsResponse).error is ErrorCode.NONE
     assert [member.closed_why is None for member in listers] == [False, True, True]
+
+
+def test_lists_of_nothing_are_not_known_however_many_connections_come_with_one() -> None:
+    """They take no room that others need, so nothing ever made room for the next: each stayed for ever."""
+    connections = {number: Connection(number, "10.0.0.1") for number in range(50)}
+    listings = Listings(connections, SIZE)
+    for connection in connections.values():
+        take_listed(connection, ListClaims(), Limits())
+        assert list(listings.note(connection)) == []
+    assert len(listings) == 0
