@@ -280,6 +280,8 @@ class Resets:
             desk.journal.decide(TopicSeen(group.group_id, topic, known.topic_id, 0, known.partitions))
             why = f"topic {topic} was deleted and made again, and offsets of it as it is now are set"
             desk.note(group.group_id, EventKind.TOPIC_RECREATED, why)
+            if group.members:  # a topic that is seen anew outdates the target, also of members that do not read it
+                self._reconciler.window.note_change(group.group_id, f"topic {topic} changed")
 
     # ---- cancelled --------------------------------------------------------------------------------------------------
 

@@ -179,6 +179,19 @@ def test_group_whose_topics_nobody_reads_is_told_of_one_that_was_made_again() ->
     assert {partition: start.offset for partition, start in member.owned.items()} == {T0: 70, T1: 100}
 
 
+def test_group_is_stable_again_once_it_was_told_of_a_topic_that_its_members_do_not_read() -> None:
+    """The topic as it is now outdated the target, and no rebalance came: the group was Assigning for ever."""
+    world = NodeWorld({"t": 2, "u": 1}, shards=1)
+    world.join("m1", topics=("u",)).leave()
+    world.join("m2", topics=("t",))
+    world.kafka.ids["u"] = "id-again"
+    world.poll_topics()
+    (result,) = ask(world, to(50, ("u", 0))).results
+    assert (result.error, result.new_offset) == (ErrorCode.NONE, 50)
+    world.settle()
+    assert (world.describe().state, world.owners()) == ("Stable", {T0: "m2", T1: "m2"})
+
+
 def test_group_that_was_made_can_be_paused_and_is_forgotten_in_its_time() -> None:
     world = NodeWorld({"t": 1})
     ask(world, to(50))
