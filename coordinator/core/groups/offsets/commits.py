@@ -165,7 +165,7 @@ class Commits:
             desk.journal.decide(OffsetsCommitted(group_id, committed))
             self._topic_ids.note(committed)
             self._expiry.note_used(desk.journal.state.groups[group_id])
-            if not is_new:
+            if not is_new and group.members:  # else nobody waits for an offset, and to look would keep something
                 partitions = [(part.topic, part.partition) for part in committed]
                 self._reconciler.reconcile(group_id, partitions, ())
         refused = _refusals(results)
