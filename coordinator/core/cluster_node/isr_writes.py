@@ -3,7 +3,8 @@
 A write is made of the bucket as it was read under the version that the replica knows, for all of its shards are written
 together. None is made while ZooKeeper does not answer or the node is not registered; an outcome that was lost is
 reported when writing is possible again, for then its replica writes again. The end of a write that another one has
-followed, or of an epoch that is over, is nobody's: replicas count their writes anew in each epoch.
+followed, or of an epoch that is over, is nobody's: replicas count their writes anew in each epoch. A bucket that does
+not come to be known, since somebody has removed it or put garbage there, is read again once a while and not at once.
 """
 
 import msgspec.structs
@@ -18,6 +19,8 @@ from coordinator.core.replica.events import IsrWritten, WriteOutcome
 _OVERTAKEN = frozenset({ZkRefusal.BAD_VERSION, ZkRefusal.NO_NODE})
 REFUSED_WAIT_MS = 1_000
 """The pause after a refusal that nobody's write explains, such as of an access list."""
+UNKNOWN_WAIT_MS = 1_000
+"""The least time between two reads for what is to be written into a bucket that is not known."""
 
 
 class IsrWrites:
@@ -32,6 +35,7 @@ class IsrWrites:
         """By shard, the change that was wanted last by the leader that there still is: only its end is told."""
         self._number = 0
         self._write_after_ms = 0
+        self._read_after_ms = 0
         self.needs_read = False
         """A bucket is not known under the version that is to be written."""
 
@@ -58,7 +62,7 @@ class IsrWrites:
         for change in list(self._wanted.values()) if now_ms >= self._write_after_ms else ():
             made = self._made(change, image)
             if made is None:
-                self.needs_read = True
+                self.needs_read = self.needs_read or now_ms >= self._read_after_ms
                 continue
             del self._wanted[change.shard]
             if isinstance(made, WriteOutcome):
@@ -69,6 +73,8 @@ class IsrWrites:
             multi = ZkMulti(session, self._number, change_isr(bucket, joining))
             self._asked[self._number] = change, multi
             multis.append(multi)
+        if self.needs_read:
+            self._read_after_ms = now_ms + UNKNOWN_WAIT_MS
         return multis, ended
 
     def _made(self, change: ChangeIsr, image: Image) -> tuple[BucketChange, list[Joining]] | WriteOutcome | None:

@@ -1,0 +1,116 @@
+"""The rooms of a node ask ZooKeeper no more often than something may have become of it."""
+
+import pytest
+
+from coordinator.core.cluster.identity import Identity
+from coordinator.core.cluster.znodes import (
+    CLUSTER,
+    CONTROLLER_EPOCH,
+    Bucket,
+    Cluster,
+    ControllerEpoch,
+    ShardEntry,
+    encode,
+    encode_bucket,
+)
+from coordinator.core.cluster.zookeeper import (
+    ZkApplied,
+    ZkAspect,
+    ZkChanged,
+    ZkCreate,
+    ZkDelete,
+    ZkMulti,
+    ZkMultiDone,
+    ZkNode,
+    ZkRead,
+    ZkReadDone,
+    ZkSession,
+    ZkSet,
+    ZkState,
+    ZkValues,
+)
+from coordinator.core.cluster_node.isr_writes import UNKNOWN_WAIT_MS
+from coordinator.core.cluster_node.rooms import RoomEffect, Rooms
+from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.replica.effects import ChangeIsr
+
+MADE = Cluster(cluster_id="c1", shards=1, buckets=1, replication_factor=1, min_insync_replicas=1)
+ENTRY = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2), replicas=(1, 2))
+SHARDS_OF_0 = "/shards/0"
+OWNER = 7
+MOST_ROUNDS = 100
+
+
+class World:
+    """The rooms of node 1, which leads a shard, over a ZooKeeper that answers at once; `reads` counts its questions."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.reads = 0
+        self.tree = {
+            CLUSTER: ZkNode(encode(MADE), 0),
+            CONTROLLER_EPOCH: ZkNode(encode(ControllerEpoch(epoch=0)), 0),
+        }
+        self.rooms = Rooms(Identity(1, "d", 1, MADE, {}, rack="r", release="0", cluster_id="c1"), ClusterSettings())
+        self.settle(self.rooms.zookeeper(ZkSession(1, ZkState.CONNECTED, OWNER), 0))
+        assert self.rooms.registration.node_epoch is not None
+        self.tree[SHARDS_OF_0] = ZkNode(encode_bucket(Bucket(shards={0: ENTRY})), 9)
+        self.settle(self.rooms.observe_led({0}, 0))
+
+    def settle(self, effects: list[RoomEffect]) -> None:
+        """Answer until nothing more is asked, or for very long."""
+        for _ in range(MOST_ROUNDS):
+            asked, effects = effects, []
+            for effect in asked:
+                effects += self._answered(effect)
+            written, ended = self.rooms.write(self.now_ms)
+            effects += written
+            if not effects and not ended:
+                return
+
+    def _answered(self, effect: RoomEffect) -> list[RoomEffect]:
+        match effect:
+            case ZkRead():
+                self.reads += 1
+                found = ZkValues(tuple(map(self.tree.get, effect.nodes)), tuple(map(self._children, effect.children)))
+                return self.rooms.answered(ZkReadDone(1, effect.request_id, found), self.now_ms)[0]
+            case ZkMulti():
+                versions = tuple(self._done(operation) for operation in effect.operations)
+                return self.rooms.answered(ZkMultiDone(1, effect.request_id, ZkApplied(versions)), self.now_ms)[0]
+        return []
+
+    def _children(self, folder: str) -> tuple[str, ...]:
+        return tuple(path.rpartition("/")[2] for path in self.tree if path.rpartition("/")[0] == folder)
+
+    def _done(self, operation: object) -> int | None:
+        match operation:
+            case ZkCreate(path, data, is_ephemeral):
+                self.tree[path] = ZkNode(data, 0, OWNER if is_ephemeral else 0)
+                return 0
+            case ZkSet(path, data, version):
+                self.tree[path] = ZkNode(data, version + 1)
+                return version + 1
+            case ZkDelete(path):
+                del self.tree[path]
+        return None
+
+
+@pytest.mark.parametrize("found", [None, ZkNode(b"garbage", 10)], ids=["removed", "garbage"])
+def test_a_bucket_that_cannot_be_known_is_read_once_a_while_for_what_is_to_be_written_there(
+    found: ZkNode | None,
+) -> None:
+    world = World()
+    there = world.tree.pop(SHARDS_OF_0)
+    if found is not None:
+        world.tree[SHARDS_OF_0] = found
+    world.settle(world.rooms.read_anew(0))
+    world.rooms.writes.want(ChangeIsr(0, 4, there.version, (1,), 1))
+    for second in range(3):
+        world.now_ms, world.reads = second * UNKNOWN_WAIT_MS, 0
+        for ms in (0, 1, UNKNOWN_WAIT_MS - 1):
+            world.now_ms = second * UNKNOWN_WAIT_MS + ms
+            world.settle([])
+        assert world.reads == 2, "once, with those who live"
+    world.tree[SHARDS_OF_0] = there
+    world.settle(world.rooms.zookeeper(ZkChanged(1, SHARDS_OF_0, ZkAspect.NODE), world.now_ms))
+    assert b'"isr":[1]' in world.tree[SHARDS_OF_0].data, "it is written as soon as it is put right"
