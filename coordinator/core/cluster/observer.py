@@ -66,7 +66,7 @@ class Observer:
     request_id: int = 0
     asked: ZkRead | None = None
     stale: frozenset[Part] = frozenset()
-    """The parts that are to be read with the next question."""
+    """The parts that are to be read with the next question, which waits for `due_ms` if the last one failed."""
 
 
 def step(observer: Observer, event: ObserverEvent, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:
@@ -80,7 +80,9 @@ def step(observer: Observer, event: ObserverEvent, now_ms: int) -> tuple[Observe
         case ZkChanged(session, path, aspect):
             if session != observer.session or not _is_observed(observer, path):
                 return observer, ()
-            return _ask(replace(observer, stale=observer.stale | {(path, aspect)}))
+            is_waiting = observer.asked is None and bool(observer.stale)  # for the next try of a read that failed
+            observer = replace(observer, stale=observer.stale | {(path, aspect)})
+            return (observer, ()) if is_waiting else _ask(observer)
         case ZkReadDone():
             return _take(observer, event, now_ms)
         case Ticked():
@@ -102,8 +104,8 @@ def _take(observer: Observer, done: ZkReadDone, now_ms: int) -> tuple[Observer, 
         return observer, ()
     observer = replace(observer, asked=None)
     if isinstance(done.found, ZkUnread):
-        # Nothing of it is known, and neither is which watches it has left.
-        return replace(observer, stale=frozenset(), is_whole=False, due_ms=now_ms + RETRY_MS), ()
+        # Nothing of it is known, and neither is which watches it has left: no less than all makes up for it.
+        return replace(observer, stale=_all_parts(observer), is_whole=False, due_ms=now_ms + RETRY_MS), ()
     image = read_all(observer.image, asked, done.found)
     listed = {
         (f"{folder}/{name}", ZkAspect.NODE)

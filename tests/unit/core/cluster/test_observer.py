@@ -121,6 +121,17 @@ def test_a_read_that_failed_is_begun_again_a_while_later_and_reads_all() -> None
     assert again.nodes == OF_A_NODE.nodes[:1] + OF_A_NODE.nodes[:0:-1]
 
 
+def test_word_of_one_change_does_not_make_up_for_a_read_of_all_that_failed() -> None:
+    observer, (read,) = step(Observer(OF_A_NODE), CONNECTED, 100)
+    observer, _ = step(observer, ZkReadDone(1, read.request_id, ZkUnread("no right to")), 110)
+    observer, asks = step(observer, ZkChanged(1, "/controller/active", ZkAspect.NODE), 120)
+    assert (asks, observer.is_whole) == ((), False), "nothing else was ever read"
+    observer, (again,) = step(observer, Ticked(), 110 + RETRY_MS)
+    assert set(again.nodes) == set(OF_A_NODE.nodes)
+    observer, _ = step(observer, ZkReadDone(1, again.request_id, values_of(again)), 120 + RETRY_MS)
+    assert observer.is_whole
+
+
 def test_everything_is_read_again_now_and_then_and_once() -> None:
     observer = whole(Observer(OF_A_NODE))
     assert step(observer, Ticked(), 99 + READ_ALL_MS) == (observer, ())
