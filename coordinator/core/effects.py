@@ -118,12 +118,14 @@ class LoadShard:
     """Read the log of a shard that is led here, after a pause and with all its records on disk.
 
     ShardRecovered or ShardUnreadable reports completion, under the epoch in which the shard is led: one that is not the
-    newest any more is void. Nothing is appended to the log meanwhile.
+    newest any more is void. Nothing is appended to the log meanwhile. `failed` loads of it in a row came to nothing
+    here, each of which read the log or replayed it in vain.
     """
 
     shard: int
     leader_epoch: int
     after_ms: int = 0
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,14 +207,19 @@ def test_what_a_controller_tells_is_what_a_node_is_told(effect: cluster_fx.TellN
     assert all(peer_address(node) == PeerAddress((("n", 2),), node.node_epoch) for node in effect.nodes)
 
 
-@pytest.mark.parametrize("reason", cluster_ev.StepDownReason)
-def test_a_wish_to_be_replaced_keeps_its_reason(reason: cluster_ev.StepDownReason) -> None:
-    said = over_the_wire(step_down_of(fx.StepDown(3, 4, "x" * 9_000), reason))
+@pytest.mark.parametrize(
+    ("wish", "reason"),
+    [
+        (fx.StepDown(3, 4, "x" * 9_000), cluster_ev.StepDownReason.STALLED),
+        (fx.StepDown(3, 4, "", cannot_load=True), cluster_ev.StepDownReason.CANNOT_LOAD),
+        (fx.StepDown(3, 4, "", lacks_committed=True), cluster_ev.StepDownReason.LACKS_RECORDS),
+        (fx.StepDown(3, 4, "", wants_epoch=True), cluster_ev.StepDownReason.SPOILT_EPOCH),
+    ],
+)
+def test_a_wish_to_be_replaced_keeps_its_reason(wish: fx.StepDown, reason: cluster_ev.StepDownReason) -> None:
+    said = over_the_wire(step_down_of(wish))
     assert isinstance(said, wire.StepDown)
     assert step_down_in(said, 5, 6) == cluster_ev.StepDown(3, 4, reason, 5, 6)
-    assert step_down_of(fx.StepDown(3, 4, "", lacks_committed=True)).reason is wire.StepDownReason.LACKS_RECORDS
-    assert step_down_of(fx.StepDown(3, 4, "", wants_epoch=True)).reason is wire.StepDownReason.SPOILT_EPOCH
-    assert step_down_of(fx.StepDown(3, 4, "")).reason is wire.StepDownReason.STALLED
 
 
 def test_an_acknowledgement_counts_for_the_controller_that_it_is_given_to() -> None:

@@ -43,6 +43,7 @@ from coordinator.core.replica import leader as leading
 from coordinator.core.replica.replica import NOT_MATCHED, Follower, Leader
 from coordinator.core.replica.replicas import Commands, Replicas
 from coordinator.core.replica.step import Ticks
+from coordinator.core.shards.loads import MOST_FAILED_LOADS
 from coordinator.protocol import peer_messages as wire
 
 Upward: TypeAlias = wanted.ChangeIsr | wanted.ReadIsr | wanted.StepDown | wanted.HaltNode | wanted.Resign | NodeAnswered
@@ -102,9 +103,12 @@ class Replication:
                     self._tails.add(shard, batch)
                     self._appended[shard] = leader_epoch, batch.end
                     self.out.append(effect)
-                case done.LoadShard(shard, leader_epoch, after_ms):
+                case done.LoadShard(shard, leader_epoch, after_ms, failed):
                     end = self._appended[shard][1] if shard in self._appended else self.replicas[shard].log.end
                     self.out.append(LoadLog(shard, leader_epoch, end, after_ms))
+                    if failed >= MOST_FAILED_LOADS:
+                        why = f"its log could not be loaded here, {failed} times"
+                        self.out.append(wanted.StepDown(shard, leader_epoch, why, cannot_load=True))
                 case _:
                     self.out.append(effect)
         if self._loading:
@@ -481,12 +485,9 @@ class Replication:
                 if fetch.node in others and fetch.is_open and fetch.round < round_
             }
         for peer in sorted(peers):
-            asked = self._confirmations.alone(peer, self._now_ms)
-            if asked is not None:
+            if (asked := self._confirmations.alone(peer, self._now_ms)) is not None:
                 self._say(peer, wire.Confirm(asked))
-                continue
-            again_ms = self._confirmations.again_ms(peer)
-            if again_ms is not None:
+            elif (again_ms := self._confirmations.again_ms(peer)) is not None:
                 self.out.append(done.WakeAt(again_ms))
         self.coordinator.gates.next_round = self._confirmations.next_round
 

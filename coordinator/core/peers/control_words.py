@@ -72,14 +72,15 @@ def told_of(effect: cluster_fx.TellNode) -> wire.TellNode:
     )
 
 
-def step_down_of(effect: replica_fx.StepDown, reason: cluster_ev.StepDownReason | None = None) -> wire.StepDown:
-    """Return how a leader asks to be replaced; the reason is the effect's own if none is given."""
-    if reason is None:
-        reason = cluster_ev.StepDownReason.STALLED
-        if effect.lacks_committed:
-            reason = cluster_ev.StepDownReason.LACKS_RECORDS
-        elif effect.wants_epoch:
-            reason = cluster_ev.StepDownReason.SPOILT_EPOCH
+def step_down_of(effect: replica_fx.StepDown) -> wire.StepDown:
+    """Return how a leader asks to be replaced."""
+    reason = cluster_ev.StepDownReason.STALLED
+    if effect.lacks_committed:
+        reason = cluster_ev.StepDownReason.LACKS_RECORDS
+    elif effect.wants_epoch:
+        reason = cluster_ev.StepDownReason.SPOILT_EPOCH
+    elif effect.cannot_load:
+        reason = cluster_ev.StepDownReason.CANNOT_LOAD
     why = effect.why[:MAX_WHY]
     return wire.StepDown(effect.shard, effect.leader_epoch, _REASONS[reason], why, effect.successor)
 

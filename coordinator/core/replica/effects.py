@@ -140,9 +140,10 @@ class Resign:
 class StepDown:
     """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well.
 
-    With `wants_epoch` the same one may lead, in another epoch: this one has records that its log did not take. The
-    `successor`, if there is one, is the member of the ISR that is to lead, for its log reaches further. It comes again
-    from time to time until there is a command: there may have been no controller to hear it.
+    With `wants_epoch` the same one may lead, in another epoch: this one has records that its log did not take. With
+    `cannot_load` it goes on trying to load its log where nobody else can lead. The `successor`, if there is one, is the
+    member of the ISR that is to lead, for its log reaches further. It comes again from time to time until there is a
+    command: there may have been no controller to hear it.
     """
 
     shard: int
@@ -151,6 +152,7 @@ class StepDown:
     lacks_committed: bool = False
     wants_epoch: bool = False
     successor: int | None = None
+    cannot_load: bool = False
 
 
 @dataclass(frozen=True, slots=True)

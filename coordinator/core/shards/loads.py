@@ -2,7 +2,8 @@
 
 A shard is loaded when its node begins to lead it, and again after a bug of ours. The first bug has it loaded at once.
 Each further one within a minute doubles the pause before the load, so that a request which members repeat costs its
-shard more and more time, and the others none. It ends no node.
+shard more and more time, and the others none. It ends no node. Loads that fail are counted: where others have the log,
+one of them may be able to load it.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,6 +13,8 @@ from coordinator.core.groups.shard import Shard
 
 FORGIVEN_AFTER_MS: Final = 60_000
 """A shard without a bug for so long is as one that never had any."""
+MOST_FAILED_LOADS: Final = 2
+"""So often a load fails before another node is wanted to lead the shard; the first may have gone wrong by a standby."""
 SHORTEST_PAUSE_MS: Final = 500
 LONGEST_PAUSE_MS: Final = 8_000
 
@@ -19,11 +22,13 @@ LONGEST_PAUSE_MS: Final = 8_000
 class Loads:
     """The shards of one node that are not served; at first these are all."""
 
-    __slots__ = ("_bugs", "_last_ms", "_under_way", "not_led", "waiting")
+    __slots__ = ("_bugs", "_last_ms", "_under_way", "failed", "not_led", "waiting")
 
     def __init__(self, shards: int) -> None:
         self._bugs = [0] * shards
         self._last_ms = [0] * shards
+        self.failed = [0] * shards
+        """The loads of each shard that came to nothing since it was served last or began to be led."""
         self.waiting = set(range(shards))
         """The shards that are not in service; looked at for each request, so it is no property."""
         self.not_led = set(range(shards))
@@ -54,6 +59,7 @@ class Loads:
         """Have a shard in service: it is led here, and all of it is replayed."""
         self.not_led.discard(index)
         self.waiting.discard(index)
+        self.failed[index] = 0
 
     def is_awaited(self, index: int) -> bool:
         """True when a shard is to be loaded and nothing of it has come yet."""

@@ -174,6 +174,7 @@ class ShardRack:
         """Have a shard read, with the record of its epoch where the log ends if that is known."""
         leader_epoch = self.leader_epochs[index]
         self.loads.begin(index)
+        self.loads.failed[index] = 0
         if log_end is not None:
             self._append_began(index, log_end)
         self.direct.append(LoadShard(index, leader_epoch))
@@ -319,7 +320,11 @@ class ShardRack:
 
     def _load_after_bug(self, index: int) -> None:
         after_ms = self.loads.begin_after_bug(index, self._clock.now_ms)
-        self.direct.append(LoadShard(index, self.leader_epochs[index], after_ms))
+        self.direct.append(LoadShard(index, self.leader_epochs[index], after_ms, self.loads.failed[index]))
+
+    def _load_after_failure(self, index: int) -> None:
+        self.loads.failed[index] += 1
+        self._load_after_bug(index)
 
     # ---- loads ------------------------------------------------------------------------------------------------------
 
@@ -344,7 +349,7 @@ class ShardRack:
         if self._is_awaited(event):
             why = f"shard {event.shard} is not served: {event.why}; trying again"
             self.direct.append(Notice("shard-unreadable", why, is_warning=True))
-            self._load_after_bug(event.shard)
+            self._load_after_failure(event.shard)
 
     def recovered(self, event: ShardRecovered) -> None:
         """Begin to replay what was read."""
@@ -371,7 +376,7 @@ class ShardRack:
         except Exception as error:  # noqa: BLE001 - records that cannot be replayed keep one shard out of service
             why = f"shard {index} could not be loaded at {where_of(error)}; trying again"
             self.direct.append(BugMet(why, error))
-            self._load_after_bug(index)
+            self._load_after_failure(index)
             return
         if fresh is not None:
             why = f"shard {index} is served again, to offset {self.handed_out[index]}"

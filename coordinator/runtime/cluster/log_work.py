@@ -23,6 +23,7 @@ from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import DiskPort, LogReplacedError, LogSink
 from coordinator.core.replica.effects import DropReplica, OpenReplica
 from coordinator.core.replica.epochs import log_opened
+from coordinator.runtime.disk.files import SlowDiskError
 from coordinator.runtime.disk.shard_reading import ShardReader
 
 Report: TypeAlias = Callable[[LogOpened | LogRead | SnapshotRead | ShardRecovered | ShardUnreadable], None]
@@ -53,6 +54,8 @@ class LogWork:
         self._openings = _Worker("kcoord-open-logs", on_failure, log)
         self._readings = _Worker("kcoord-read-logs", on_failure, log)
         self._loads = ShardReader(loop, report)
+        self._on_failure = on_failure
+        self._is_over = False
 
     def open(self, effect: OpenReplica) -> None:
         """Open a log, or make an empty one; LogOpened reports it, unless the log is dropped meanwhile."""
@@ -80,7 +83,14 @@ class LogWork:
         """Read a log that is led here; ShardRecovered or ShardUnreadable reports it, unless the log is gone."""
 
         def read(sink: LogSink) -> int:
-            self._disk.load(effect.shard, effect.end, sink)
+            try:
+                self._disk.load(effect.shard, effect.end, sink)
+            except SlowDiskError:
+                raise  # which is tried again
+            except StorageError as error:
+                if not self._is_over:
+                    self._on_failure(str(error))
+                raise
             return effect.leader_epoch  # whose record is in what is loaded, and nothing of a later one
 
         self._loads.read(effect.shard, effect.leader_epoch, effect.after_ms, read)
@@ -91,6 +101,7 @@ class LogWork:
 
     def stop(self) -> None:
         """Begin nothing more; that the disk is closed meanwhile is no failure of what is under way."""
+        self._is_over = True
         self._openings.stop()
         self._readings.stop()
 

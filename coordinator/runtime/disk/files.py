@@ -24,6 +24,10 @@ class DiskError(StorageError):
     """The operating system refused or failed something the log needs."""
 
 
+class SlowDiskError(DiskError):
+    """The disk has not done in time what was asked of it, and may have done it a moment later."""
+
+
 @contextlib.contextmanager
 def explained(doing: str, path: Path) -> Iterator[None]:
     """Turn an OSError of the block into a DiskError about `doing` (a verb) to `path`."""

@@ -23,7 +23,7 @@ from coordinator.core.log.queue import QueueFullError
 from coordinator.core.log.requests import Change, CutLog, LogRequests, Work
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, LogSink, OpenedLog, RecoveredShard, SnapshotPart
-from coordinator.runtime.disk.files import DirectoryLock, DiskError
+from coordinator.runtime.disk.files import DirectoryLock, DiskError, SlowDiskError
 from coordinator.runtime.disk.log_files import LogFiles
 from coordinator.runtime.disk.log_view import LogView
 
@@ -284,7 +284,7 @@ class LogDisk:
         done = self._changed.wait_for(lambda: self._failure is not None or self._has_ended or is_so(), self._wait_s)
         self._refuse_when_stopped()
         if not done:
-            raise DiskError(f"shard {shard}: its writes have not finished in {self._wait_s:g} s; check the disk")
+            raise SlowDiskError(f"shard {shard}: its writes have not finished in {self._wait_s:g} s; check the disk")
 
     def _view(self, look: "_Look") -> LogView:
         """Have the writer open a log to be read, once all of it that is wanted is durable."""

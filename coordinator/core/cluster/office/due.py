@@ -295,8 +295,7 @@ class Due:
             named = elect_unclean(entry, unclean.node_id, unclean.leader_epoch, answering, able, self._changed_by)
             if named is not None:
                 return named
-        is_unfit = (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit
-        if not is_led(entry, candidates) or is_unfit:
+        if not is_led(entry, candidates):
             if not is_starting:
                 return elect(entry, self._able(shard, entry), min_insync, self._changed_by)
             # The whole cluster has started: others may come that have more.
@@ -308,6 +307,9 @@ class Due:
                 if shard in live.value.log_ends
             }
             return elect_longest(entry, self._able(shard, entry), min_insync, log_ends, self._changed_by)
+        if (shard, entry.leader, entry.leader_node_epoch) in self._office.unfit:
+            # Where nobody else can lead it goes on trying: without a leader nobody would.
+            return move_away(entry, self._able(shard, entry, besides=entry.leader), self._changed_by)
         asked = self._stepped_down(shard, entry)
         if asked is not None:
             return self._relieved(shard, entry, asked, min_insync)

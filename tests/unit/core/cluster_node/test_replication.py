@@ -1,14 +1,20 @@
-"""A node takes a leader's words from whom it follows, and an answer to a round from whom it has asked."""
+"""A node takes a leader's words from whom it follows, and an answer to a round from whom it has asked; one that cannot
+load what it is to lead asks for another leader.
+"""
+
+import pytest
 
 from coordinator.core.cluster.znodes import Cluster
+from coordinator.core.cluster_node.effects import LoadLog
 from coordinator.core.cluster_node.events import LogOpened
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.events import Event, ShardRecovered, ShardUnreadable, Ticked
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
 from coordinator.core.peers.effects import SayToPeer
 from coordinator.core.peers.events import PeerSaid
-from coordinator.core.replica.effects import AppendBatches
+from coordinator.core.replica.effects import AppendBatches, StepDown
 from coordinator.core.replica.epochs import EMPTY_LOG
 from coordinator.core.replica.events import LeaderAndIsr
 from coordinator.core.replica.replica import Follower, FollowerPhase, Leader
@@ -85,3 +91,22 @@ def test_a_round_that_a_peer_was_not_asked_confirms_nothing() -> None:
         assert round_of(node, 2) == before
     hear(node, 2, wire.ReplicaProgress(asked.round, (progress,)))
     assert round_of(node, 2) == asked.round
+
+
+UNREADABLE = ShardUnreadable(SHARD, EPOCH, "input/output error")
+NOT_UNDERSTOOD = ShardRecovered(SHARD, EPOCH, EPOCH, ((False, 0, (b"of a newer release",)),))
+
+
+@pytest.mark.parametrize("failure", [UNREADABLE, NOT_UNDERSTOOD], ids=["unreadable", "not understood"])
+def test_a_leader_that_cannot_load_its_log_twice_asks_for_another_and_goes_on_trying(failure: Event) -> None:
+    node = replication(leader=1)
+    hear(node, 2, wire.ReplicaFetch(SHARD, EPOCH, 1, 0, -1))
+    asked: list[list[StepDown]] = []
+    for _ in range(3):
+        node.out.clear()
+        node.coordinate(failure)
+        node.coordinate(Ticked(0))
+        assert any(isinstance(effect, LoadLog) for effect in node.out), "it tries again"
+        asked.append([effect for effect in node.out if isinstance(effect, StepDown)])
+    wishes = [StepDown(SHARD, EPOCH, f"its log could not be loaded here, {n} times", cannot_load=True) for n in (2, 3)]
+    assert asked == [[], wishes[:1], wishes[1:]]

@@ -7,11 +7,12 @@ from typing import Any
 
 from coordinator.core.cluster_node.effects import LoadLog, ReadLog
 from coordinator.core.cluster_node.events import LogOpened, LogRead
-from coordinator.core.events import ShardRecovered
+from coordinator.core.events import ShardRecovered, ShardUnreadable
 from coordinator.core.log.entry import StorageError
 from coordinator.core.log.storage import LogReplacedError, LogSink, OpenedLog
 from coordinator.core.replica.effects import DropReplica, OpenReplica
 from coordinator.runtime.cluster.log_work import LogWork
+from coordinator.runtime.disk.files import SlowDiskError
 from tests.helpers.loopback import RememberedLog, until
 
 
@@ -35,6 +36,7 @@ class GatedDisk:
         self.done.append(("drop", shard, aside_ms))
 
     def load(self, shard: int, end: int, sink: LogSink) -> None:
+        self.done.append(("load", shard))
         self._fail()
         sink.take_batch(0, [b"x"] * end)
 
@@ -137,6 +139,26 @@ def test_a_load_has_the_epoch_it_is_for_as_that_of_its_last_record() -> None:
 
     world = play(act)
     assert world.events == [ShardRecovered(1, 9, 9, [(False, 0, [b"x", b"x"])])]
+
+
+def test_damage_that_a_load_finds_ends_the_node_and_a_disk_that_is_slow_does_not() -> None:
+    async def act(world: World) -> None:
+        for shard, error in enumerate(
+            (SlowDiskError("not finished in 30 s"), LogReplacedError("cut"), StorageError("EIO"))
+        ):
+            world.disk.error = error
+            world.work.load(LoadLog(shard, 9, 2))
+            await until(lambda shard=shard: ("load", shard) in world.disk.done)  # type: ignore[misc]
+        await until(lambda: len(world.events) == 2)
+        world.work.stop()
+        world.disk.error = StorageError("the log is closed")
+        world.work.load(LoadLog(3, 9, 2))
+        await until(lambda: len(world.events) == 3)
+
+    world = play(act)
+    whys = [event.why for event in world.events if isinstance(event, ShardUnreadable)]
+    assert whys == ["not finished in 30 s", "EIO", "the log is closed"]
+    assert world.failures == ["EIO"]
 
 
 def test_a_reading_of_what_is_below_the_log_or_of_a_log_that_is_gone_is_answered() -> None:

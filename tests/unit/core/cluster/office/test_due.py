@@ -166,6 +166,12 @@ def test_a_late_leader_stays_where_nobody_who_answers_is_in_sync() -> None:
     assert changed(alone, IS_3_DRAINED, late=frozenset({(2, 0), (3, 0)}), outbox=IS_2_LATE["outbox"]) == {}
 
 
+def test_a_leader_that_cannot_load_its_shard_stays_where_nobody_else_can_lead() -> None:
+    for unfit in ({1}, {1, 2}):
+        cannot = frozenset((SHARD, node, 0) for node in unfit)
+        assert changed(msgspec.structs.replace(WELL, isr=tuple(unfit)), unfit=cannot) == {}, "it goes on trying"
+
+
 def test_a_drained_leader_whose_epoch_is_spoilt_begins_the_next_at_once() -> None:
     alone = msgspec.structs.replace(WELL, isr=(1,))
     spoilt = stepped_down(StepDownReason.SPOILT_EPOCH)
