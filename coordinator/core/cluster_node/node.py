@@ -330,6 +330,8 @@ class ClusterNode:
         if not is_new or told_here.node_epoch != self._node_epoch:
             return
         replication.obey(commands_of(told_here, self._now_ms))
+        if told_here.is_init:  # nothing else has a replica here, but for what could not be read
+            self._replicas_of = {it: self._replicas_of[it] for it in told_here.unreadable if it in self._replicas_of}
         self._replicas_of |= {each.shard: each.replicas for each in told_here.states}
         for stopped in told_here.stops:
             self._replicas_of.pop(stopped.shard, None)

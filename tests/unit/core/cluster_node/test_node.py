@@ -1,16 +1,40 @@
-"""A node of a cluster before it has registered."""
+"""A node of a cluster before it has registered, and what it says of the shards it was told of."""
 
 import pytest
 
 from coordinator.core.cluster.effects import JoinedCluster
+from coordinator.core.cluster.events import Remembered
 from coordinator.core.cluster.identity import Identity
-from coordinator.core.cluster.znodes import CLUSTER, CONTROLLER_EPOCH, Cluster, ControllerEpoch, encode
-from coordinator.core.cluster.zookeeper import ZkNode, ZkRead, ZkReadDone, ZkSession, ZkState, ZkValues
+from coordinator.core.cluster.znodes import (
+    CLUSTER,
+    CONTROLLER_EPOCH,
+    NODES_LIVE,
+    Cluster,
+    ControllerEpoch,
+    encode,
+    live_path,
+)
+from coordinator.core.cluster.zookeeper import (
+    ZkApplied,
+    ZkCreate,
+    ZkMulti,
+    ZkMultiDone,
+    ZkNode,
+    ZkRead,
+    ZkReadDone,
+    ZkSession,
+    ZkState,
+    ZkValues,
+)
 from coordinator.core.cluster_node.node import ClusterNode
 from coordinator.core.cluster_node.settings import ClusterSettings
-from coordinator.core.effects import Halt
-from coordinator.core.events import DiskFailed, Ticked
+from coordinator.core.effects import Halt, Respond
+from coordinator.core.events import ConnectionOpened, DiskFailed, RequestArrived, Ticked
 from coordinator.core.limits import Limits
+from coordinator.core.peers.events import ContactBegan, PeerSaid
+from coordinator.core.security.principal import Principal
+from coordinator.protocol import peer_messages as wire
+from coordinator.protocol.messages import DescribeCluster, DescribeClusterResponse
 from coordinator.protocol.parts import NodeAddress
 
 MADE = Cluster(cluster_id="c1", shards=1, buckets=1, replication_factor=1, min_insync_replicas=1)
@@ -48,3 +72,52 @@ def test_a_disk_that_fails_before_the_node_has_registered_ends_it(is_asked: bool
     assert isinstance(halt, Halt)
     assert "No space left on device" in halt.why
     assert made.step(Ticked(0), 4) == []
+
+
+def registered() -> ClusterNode:
+    """Return the node in its first life, in contact with node 2."""
+    made, tree = node(), dict(TREE)
+    assert has_been_asked_to_join(made)
+    effects: list[object] = list(made.step(Remembered(), 3))
+    for _ in range(10):
+        asked, effects = effects, []
+        for effect in asked:
+            if isinstance(effect, ZkMulti):
+                tree |= {each.path: each.data for each in effect.operations if isinstance(each, ZkCreate)}
+                applied = ZkApplied(tuple(0 for _ in effect.operations))
+                effects += made.step(ZkMultiDone(effect.session, effect.request_id, applied), 3)
+            elif isinstance(effect, ZkRead):
+                nodes = tuple(
+                    ZkNode(tree[path], 0, 7 if path == live_path(1) else 0) if path in tree else None
+                    for path in effect.nodes
+                )
+                names = tuple(("1",) if path == NODES_LIVE else () for path in effect.children)
+                found = ZkReadDone(effect.session, effect.request_id, ZkValues(nodes, names))
+                effects += made.step(found, 3)
+    assert made.is_in_cluster
+    made.step(ContactBegan(2, LIFE), 4)
+    made.step(ConnectionOpened(1, "h", Principal("ANONYMOUS")), 4)
+    return made
+
+
+LIFE = 5
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["read", "unreadable"])
+def test_a_shard_that_a_whole_message_does_not_name_has_no_replica_here_any_more(is_read: bool) -> None:
+    made = registered()
+    state = wire.ShardState(0, 2, 3, (2, 1), (2, 1), 1, LIFE, 0)
+    made.step(PeerSaid(2, LIFE, wire.TellNode(2, 1, made.node_epoch, 1, True, (state,), (), (), (), ())), 5)
+    assert replicas_said(made) == (2, 1)
+    # The next controller does not know what the one before has told this node, so there is nothing to stop.
+    leaders, unreadable = ((wire.ShardLeader(0, 2, 4),), ()) if is_read else ((), (0,))
+    made.step(PeerSaid(2, LIFE, wire.TellNode(3, 2, made.node_epoch, 1, True, (), leaders, (), unreadable, ())), 6)
+    assert replicas_said(made) == (() if is_read else (2, 1))
+
+
+def replicas_said(made: ClusterNode) -> tuple[int, ...]:
+    """Return the replicas of the shard as the node tells whoever asks."""
+    answers = made.step(RequestArrived(1, 1, DescribeCluster()), 7)
+    (described,) = (each.response for each in answers if isinstance(each, Respond))
+    assert isinstance(described, DescribeClusterResponse)
+    return tuple(described.shards[0].replicas)
