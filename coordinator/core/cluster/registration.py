@@ -43,7 +43,7 @@ from coordinator.core.cluster.transactions import (
     form_cluster,
     register,
 )
-from coordinator.core.cluster.troubles import part_removed
+from coordinator.core.cluster.troubles import part_left, part_removed
 from coordinator.core.cluster.znodes import (
     CLUSTER,
     CONTROLLER_EPOCH,
@@ -206,8 +206,11 @@ def _take_outcome(registration: Registration, done: ZkMultiDone, now_ms: int) ->
         if has_no_folder and registration.observer.image.cluster is not None:
             # Folders are made with the cluster and never deleted.
             return _end(registration, part_removed(operation.path.rpartition("/")[0]))
-        if has_no_folder or refusal not in OVERTAKEN:
-            registration, effects = _say(registration, (done.outcome.why,))
+        # Of two that make a cluster at once the later one is refused for `/cluster`, which comes first.
+        is_left = refusal is ZkRefusal.NODE_EXISTS and asked.operations[0].path == CLUSTER != operation.path
+        if has_no_folder or is_left or refusal not in OVERTAKEN:
+            why = part_left(operation.path) if is_left else done.outcome.why
+            registration, effects = _say(registration, (why,))
             registration = replace(registration, write_after_ms=now_ms + REFUSED_WAIT_MS)
     elif isinstance(done.outcome, ZkApplied):
         registration, effects = _say(registration, ())

@@ -34,6 +34,14 @@ def part_removed(path: str) -> str:
     return f"ZooKeeper has a cluster and no {path}: a part of its data was removed; put it back"
 
 
+def part_left(path: str) -> str:
+    """Say that a cluster cannot be made since something is there that comes with one, or is another program's."""
+    return (
+        f"ZooKeeper has no {CLUSTER}, and has {path}: a part of a cluster's data was removed, or another program's is "
+        "there; put it back, or have zookeeper.path name a place where nothing is"
+    )
+
+
 def of_candidates(image: Image) -> tuple[str, ...]:
     """Return what keeps everybody from becoming controller."""
     for path in (CLUSTER, CONTROLLER_EPOCH, CONTROLLER_ACTIVE):

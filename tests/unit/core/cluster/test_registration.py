@@ -19,7 +19,16 @@ from coordinator.core.cluster.registration import (
     waits_for,
 )
 from coordinator.core.cluster.transactions import BucketChange, change_shards
-from coordinator.core.cluster.znodes import Bucket, Cluster, ControllerEpoch, LiveNode, NodeState, ShardEntry, encode
+from coordinator.core.cluster.znodes import (
+    FOLDERS,
+    Bucket,
+    Cluster,
+    ControllerEpoch,
+    LiveNode,
+    NodeState,
+    ShardEntry,
+    encode,
+)
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
     ZkCreate,
@@ -619,3 +628,22 @@ def test_epochs_are_of_this_zookeeper() -> None:
     node = Newcomer(world, replace(identity(3, cluster="c1"), controller_epoch=7))
     world.run()
     assert node.said == [LifeBegan(0)]
+
+
+@pytest.mark.parametrize("path", FOLDERS)
+def test_a_cluster_that_cannot_be_made_where_a_part_of_one_is_left_is_not_asked_for_without_end(path: str) -> None:
+    world = World()
+    for above in ("/nodes", path) if path.startswith("/nodes/") else (path,):
+        world.write(ZkCreate(above, b""))
+    newcomer = Newcomer(world, identity(1))
+    before = newcomer.machine.request_id
+    world.run(3_500)
+    assert newcomer.machine.request_id - before <= 4, "once a second"
+    (said,) = newcomer.said
+    assert isinstance(said, Stuck)
+    first = "/nodes" if path.startswith("/nodes/") else path
+    assert f"has no /cluster, and has {first}: a part" in said.whys[0]
+    assert "zookeeper.path" in waits_for(newcomer.machine)
+    _remove(world, first)
+    world.run(2_000)
+    assert newcomer.said[1:] == [Stuck(()), JoinedCluster("c1", 2), LifeBegan(0)]
