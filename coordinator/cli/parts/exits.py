@@ -6,6 +6,7 @@ Usage errors (2) are raised by the command line library.
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,9 +60,10 @@ _NOT_WRITTEN: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.
 
 @contextmanager
 def output_errors_as_text() -> Iterator[None]:
-    """Exit with ERROR where standard output takes no data, and say so; whoever has closed a pipe wants no more of it.
+    """Exit with ERROR where standard output takes no data, and say so.
 
-    An output that was closed before the start is one that nobody reads. Letters that its encoding does not have are
+    Whoever has closed a pipe wants no more of it: the process ends by SIGPIPE, without a word, as other programs do. An
+    output that was closed before the start is one that nobody reads. Letters that its encoding does not have are
     written as escapes, which in a JSON document read back as they were.
     """
     for name in ("stdout", "stderr"):
@@ -74,15 +76,32 @@ def output_errors_as_text() -> Iterator[None]:
             yield
         finally:
             sys.stdout.flush()
+    except SystemExit as error:
+        if _is_of_closed_pipe(error.__context__):  # the libraries that parse and print make their own end of it
+            _end_by_closed_pipe()
+        raise
     except OSError as error:
         if error.errno not in _NOT_WRITTEN or error.filename is not None:
             raise
+        if _is_of_closed_pipe(error):
+            _end_by_closed_pipe()
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())  # Python tries once more at its end
-        if error.errno != errno.EPIPE:
-            why = f"standard output cannot be written: {error.strerror}"
-            notes.print(f"error: {why}; what was to be changed is changed all the same")
+        why = f"standard output cannot be written: {error.strerror}"
+        notes.print(f"error: {why}; what was to be changed is changed all the same")
         raise SystemExit(ExitCode.ERROR) from None
+
+
+def _is_of_closed_pipe(error: BaseException | None) -> bool:
+    return isinstance(error, OSError) and error.errno == errno.EPIPE and error.filename is None
+
+
+def _end_by_closed_pipe() -> NoReturn:
+    """End the process as the system ends one that writes where nobody reads: its shell shows 141."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPIPE})
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGPIPE)
+    raise AssertionError("a process does not outlive the default of SIGPIPE")
 
 
 @contextmanager

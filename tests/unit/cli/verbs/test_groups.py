@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -346,7 +347,8 @@ def test_the_console_script_writes_data_without_colour():
     ("prepare", "code", "said"),
     [
         ("sys.stdout = open('/dev/full', 'w')", 1, "error: standard output cannot be written: No space left"),
-        ("r, w = os.pipe(); os.close(r); sys.stdout = open(w, 'w')", 1, ""),
+        ("r, w = os.pipe(); os.close(r); sys.stdout = open(w, 'w')", -signal.SIGPIPE, ""),
+        ("r, w = os.pipe(); os.close(r); sys.stdout = open(w, 'w', buffering=1)", -signal.SIGPIPE, ""),
         ("os.close(1); sys.stdout = None", 0, ""),
     ],
 )
