@@ -25,7 +25,7 @@ from coordinator.core.security.users import (
     Verifier,
     hash_of_token,
 )
-from coordinator.core.security.users_file import must_be_a_name, users_text
+from coordinator.core.security.users_file import UsersError, must_be_a_name, parse_users, users_text
 from coordinator.runtime.security.log_ins import read_users
 from coordinator.runtime.security.reread import FileError
 
@@ -122,13 +122,21 @@ def _changing(path: Path) -> Iterator[Users]:
 
 
 def _write(path: Path, users: Users) -> None:
-    """Replace the file by a rename; nobody reads it but its owner, and its group where that could before."""
+    """Replace the file by a rename; nobody reads it but its owner, and its group where that could before.
+
+    Raises UserError for users that nobody could read again: nodes would refuse all of them, and so would this.
+    """
     path = _behind_links(path)
+    text = users_text(users)
+    try:
+        parse_users(text)
+    except UsersError as error:
+        raise UserError(f"{path} is full and stays as it is: {error}; take off users and tokens of no use") from None
     try:
         with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             try:
                 os.fchmod(file.fileno(), 0o600)
-                file.write(users_text(users))
+                file.write(text)
                 file.flush()
                 _keep_owner(path, file.fileno())
                 os.fsync(file.fileno())

@@ -120,6 +120,8 @@ def _password_from(password_file: str | None) -> str:
         asked: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
         return asked
     if password_file == _STANDARD_INPUT:
+        if sys.stdin is None:
+            raise UserError("standard input is closed: there is no password to read")
         return sys.stdin.readline().rstrip("\r\n")
     try:
         with Path(password_file).open(encoding="utf-8") as file:
@@ -131,7 +133,7 @@ def _password_from(password_file: str | None) -> str:
 
 
 def _is_terminal() -> bool:
-    return sys.stdin.isatty()
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 @contextmanager

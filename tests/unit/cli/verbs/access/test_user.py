@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,7 @@ from scramp import ScramMechanism
 from typer.testing import CliRunner
 
 from coordinator.cli import app
+from coordinator.core.security import users_file
 from coordinator.core.security.users_file import parse_users
 from coordinator.runtime.security import log_ins, users_store
 from coordinator.runtime.security.log_ins import read_users
@@ -189,3 +192,23 @@ def test_a_change_that_fails_leaves_the_file_as_it_was(users: Path, monkeypatch:
     assert (found.exit_code, "No space left" in found.stderr) == (2, True)
     assert users.read_bytes() == before
     assert [path.name for path in users.parent.iterdir()] == ["users"]
+
+
+def test_a_user_too_many_leaves_the_file_readable(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(users_file, "MOST_USERS", 1)
+    for _ in range(3):
+        add_token(users, "ci")
+    refused = kcoord("add", "ci", "--users", str(users), "--token")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "is full and stays as it is: line" in refused.stderr
+    assert len(read_users(users).tokens) == 3
+    assert kcoord("remove", "ci", "--users", str(users)).exit_code == 0
+
+
+@pytest.mark.parametrize("words", [("--password-file", "-"), ()])
+def test_a_standard_input_that_is_closed_is_said(users: Path, words: tuple[str, ...]) -> None:
+    script = "import sys; sys.stdin = None; from coordinator.cli import main; main()"
+    asked = [sys.executable, "-c", script, "user", "add", "alice", "--users", str(users), *words]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "password" in done.stderr
