@@ -6,10 +6,11 @@ unknown one, the nearest key there is.
 """
 
 import difflib
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
@@ -19,6 +20,9 @@ from pydantic_settings.sources import InitSettingsSource
 from coordinator.config.section import ConfigError, is_secret
 from coordinator.config.sections import ENVIRONMENT_PREFIX, Settings, every_setting
 
+_OF_TOOLS: Final = frozenset({("kafka", "config")})
+"""By section and key as they would be settings: KCOORD_KAFKA_CONFIG is `--kafka-config` of `kcoord import`."""
+
 
 def load_settings(file: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
     """Read the settings; `flags` are by dotted key. Raises ConfigError with a line for every error."""
@@ -26,6 +30,7 @@ def load_settings(file: Path | None = None, flags: Mapping[str, object] | None =
     from_flags = _nested(flags or {})
     from_file = _read_file(file) if file is not None else {}
     from_environment: dict[str, Any] = {}
+    _refuse_near_sections(os.environ)
 
     class Loaded(Settings):
         @classmethod
@@ -38,8 +43,9 @@ def load_settings(file: Path | None = None, flags: Mapping[str, object] | None =
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
             del dotenv_settings, file_secret_settings
-            from_environment.update(env_settings())
-            return init_settings, env_settings, InitSettingsSource(settings_cls, from_file)
+            from_environment.update(_without_those_of_tools(env_settings()))
+            of_environment = InitSettingsSource(settings_cls, from_environment)
+            return init_settings, of_environment, InitSettingsSource(settings_cls, from_file)
 
     def place_of(location: tuple[str | int, ...]) -> str:
         key = ".".join(str(part) for part in location[:2])
@@ -70,6 +76,35 @@ def _refuse_secrets(flags: Mapping[str, object]) -> None:
             raise ConfigError(
                 [f"--set {key}: a secret on the command line can be read by others: use {key}_file or {variable}"]
             )
+
+
+def _refuse_near_sections(environment: Mapping[str, str]) -> None:
+    """Refuse a variable of a section that there is not, where one that is spelled nearly so has such a key.
+
+    Others than nodes have variables that begin as ours do, and so has Kubernetes: they are left alone.
+    """
+    known = every_setting()
+    bad = []
+    for variable in environment:
+        if not variable.upper().startswith(ENVIRONMENT_PREFIX):
+            continue
+        section, _, key = variable[len(ENVIRONMENT_PREFIX) :].lower().partition("_")
+        near = [] if section in Settings.model_fields else difflib.get_close_matches(section, Settings.model_fields)
+        meant = next((f"{each}.{key}" for each in near if f"{each}.{key}" in known), None)
+        if meant is not None:
+            bad.append(f"{variable}: there is no such setting; the nearest is {meant}")
+    if bad:
+        raise ConfigError(bad)
+
+
+def _without_those_of_tools(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the environment gives without variables of `kcoord`'s own that have the name of a setting."""
+    return {
+        section: {key: value for key, value in values.items() if (section, key) not in _OF_TOOLS}
+        if isinstance(values, Mapping)
+        else values
+        for section, values in given.items()
+    }
 
 
 def _read_file(file: Path) -> dict[str, Any]:

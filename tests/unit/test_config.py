@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator.client.security import SECURITY_SETTINGS
 from coordinator.config import (
     ConfigError,
     GroupSettings,
@@ -188,6 +189,33 @@ def test_a_section_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("KCOORD_LOG", "debug")
     with pytest.raises(ConfigError, match=r"environment: .*log.*KCOORD_LOG_LEVEL"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("KCOORD_AUTHORISATION_RULES_FILE", "authorization.rules_file"),
+        ("KCOORD_ZOOKEPER_HOSTS", "zookeeper.hosts"),
+        ("kcoord_logs_level", "log.level"),
+    ],
+)
+def test_a_variable_of_a_section_that_is_nearly_one_is_refused(
+    variable: str, meant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, SECRET)
+    with pytest.raises(ConfigError) as refused:
+        load_settings()
+    assert refused.value.lines == (f"{variable}: there is no such setting; the nearest is {meant}",)
+
+
+def test_variables_of_tools_of_clients_and_of_kubernetes_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = load_settings()
+    of_clients = [setting.variable for setting in SECURITY_SETTINGS]
+    of_tools = ["KCOORD_KAFKA_CONFIG", "KCOORD_COMMAND_CONFIG", "KCOORD_CONTEXT", "KCOORD_CACHE", "KCOORD_NATIVE"]
+    of_kubernetes = ["KCOORD_SERVICE_HOST", "KCOORD_SERVICE_PORT", "KCOORD_PORT", "KCOORD_PORT_9292_TCP_ADDR"]
+    for variable in (*of_clients, *(f"{each}_FILE" for each in of_clients), *of_tools, *of_kubernetes):
+        monkeypatch.setenv(variable, "x")
+    assert load_settings().model_dump() == before.model_dump()
 
 
 def test_the_settings_of_a_cluster_may_be_set_wherever_others_are(

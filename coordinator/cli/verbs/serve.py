@@ -121,8 +121,8 @@ def flags_of(
     bad = []
     for setting in settings or []:
         key, equals, value = setting.partition("=")
-        if not equals or "." not in key:
-            bad.append(f"--set {setting}: is not SECTION.KEY=VALUE, such as group.rebalance_window_ms=50")
+        if not equals or "." not in key:  # the value stays unsaid, for it may be a secret
+            bad.append(f"--set {key}: is not SECTION.KEY=VALUE, such as group.rebalance_window_ms=50")
         flags[key.strip()] = value.strip()
     if bad:
         raise ConfigError(bad)

@@ -37,6 +37,12 @@ def test_a_setting_that_is_no_setting_is_named() -> None:
     assert err == "error: --set shards: is not SECTION.KEY=VALUE, such as group.rebalance_window_ms=50\n"
 
 
+def test_a_flag_that_is_no_setting_does_not_show_its_value() -> None:
+    code, _, err = kcoord("check-config", "--set", "kafka_sasl_password=c4n4ry")
+    assert (code, "c4n4ry" in err) == (2, False)
+    assert err.startswith("error: --set kafka_sasl_password: is not SECTION.KEY=VALUE")
+
+
 def test_good_settings_are_ok(tmp_path: Path) -> None:
     file = tmp_path / "c.toml"
     file.write_text(default_file())
