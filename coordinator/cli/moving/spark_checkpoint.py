@@ -68,8 +68,18 @@ def read_checkpoint(directory: Path, source: str | None = None) -> SourcePositio
 
     Raises CheckpointError.
     """
+    try:
+        return _read_checkpoint(directory, source)
+    except OSError as error:
+        where = error.filename or directory
+        raise CheckpointError(f"{where} cannot be read: {error.strerror or error}") from error
+
+
+def _read_checkpoint(directory: Path, source: str | None) -> SourcePosition:
     _must_be_checkpoint(directory)
-    begun, committed = _batches(directory / "offsets"), _batches(directory / "commits")
+    # In this order: a batch of a query that runs begins before it is finished, and so has begun if it is seen to be.
+    committed = _batches(directory / "commits")
+    begun = _batches(directory / "offsets")
     finished = max(committed, default=None)
     behind = [batch_id for batch_id in begun if finished is None or batch_id > finished]
     if finished is None:

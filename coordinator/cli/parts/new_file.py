@@ -1,6 +1,5 @@
 """The file that a verb is to write: one that is there is replaced only when that is asked for, and no device ever."""
 
-import os
 from pathlib import Path
 
 import typer
@@ -10,11 +9,17 @@ from coordinator.cli.parts.exits import ExitCode, notes
 
 def must_be_free(path: Path, what: str, *, replaces: bool, option: str) -> None:
     """End with ERROR where `what` may not be written: a file is there and `option` was not given, or no file is."""
-    if os.path.lexists(path) and not path.is_file():
-        why = f"is no file that {what} may take the place of; name another one"
-    elif path.exists() and not replaces:
-        why = f"is there already; name another file, or add {option}"
-    else:
+    try:
+        path.lstat()
+        if not path.is_file():
+            why = f"is no file that {what} may take the place of; name another one"
+        elif not replaces:
+            why = f"is there already; name another file, or add {option}"
+        else:
+            return
+    except FileNotFoundError:
         return
+    except OSError as error:  # the name is too long, or a directory on the way to it is closed to this user
+        why = f"cannot be written: {error.strerror}"
     notes.print(f"error: {path} {why}")
     raise typer.Exit(ExitCode.ERROR)

@@ -1,7 +1,7 @@
 """`kcoord assets …`: Grafana boards, alert rules, a systemd unit and Kubernetes manifests, as they come with kcoord."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -46,22 +46,38 @@ def export(
 ) -> None:
     """Write all of them below a directory; files that are there and differ are left alone, and the exit code is 4."""
     texts = {folder / name: path.read_bytes() for name, path in _found().items()}
-    other = [
-        path for path, text in texts.items() if path.exists() and (not path.is_file() or path.read_bytes() != text)
-    ]
+    other = [path for path, text in texts.items() if _differs(path, text)]
     if other and not force:
         named = ", ".join(str(path) for path in other[:5])
         more = f" and {len(other) - 5} more" if len(other) > 5 else ""
         notes.print(f"error: {named}{more} are there and differ; nothing is written. --force writes over them")
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
-    try:
-        for path, text in texts.items():
+    for path, text in texts.items():
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text)
-    except OSError as error:
-        notes.print(f"error: {error.filename} cannot be written: {error.strerror}")
-        raise typer.Exit(ExitCode.ERROR) from None
+        except OSError as error:
+            _end_with(path, error, "written")
     notes.print(f"{len(texts)} files are in {folder}.")
+
+
+def _differs(path: Path, text: bytes) -> bool:
+    """Say whether a file is at a path that has another text; ends the program where something else than a file is."""
+    try:
+        path.lstat()
+        if path.is_file():
+            return path.read_bytes() != text
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        _end_with(path, error, "read")
+    notes.print(f"error: {path} is no file, and nothing is written; name another directory")
+    raise typer.Exit(ExitCode.ERROR)
+
+
+def _end_with(path: Path, error: OSError, what: str) -> NoReturn:
+    notes.print(f"error: {error.filename or path} cannot be {what}: {error.strerror}")
+    raise typer.Exit(ExitCode.ERROR) from None
 
 
 def _found() -> dict[str, Path]:

@@ -66,6 +66,7 @@ def backup(
     groups = [_kept(group.group_id, coordinator, timeout) for group in listed]
     found = [group for group in groups if group is not None]
     cluster_id = find_group(coordinator, found[0].group, timeout).kafka_cluster_id if found else None
+    must_be_free(file, "a backup", replaces=overwrite, option="--overwrite")  # reading may have taken long
     try:
         write(file, encode(make_backup(found, cluster_id, who_asks())))
     except BackupError as error:

@@ -1,11 +1,14 @@
 """Checkpoints of Spark as they are read: what counts as finished, which source, and what cannot be believed."""
 
+import errno
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import rmtree
 
 import pytest
 
+from coordinator.cli.moving import spark_checkpoint
 from coordinator.cli.moving.spark_checkpoint import CheckpointError, SourcePosition, local_directory, read_checkpoint
 from tests.helpers.spark_checkpoint import METADATA, Checkpoint, write
 
@@ -37,6 +40,33 @@ def test_query_that_was_stopped_between_two_batches_has_nothing_unfinished(query
     query.commit(2)
     position = read_checkpoint(query.path)
     assert (position.batch_id, position.offsets, position.unfinished) == (2, {("t", 0): 30, ("t", 1): 9}, ())
+
+
+def test_a_batch_that_is_begun_and_finished_while_it_is_read_does_not_count_yet(
+    query: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = spark_checkpoint._batches
+
+    def and_then_one_more(log: Path) -> list[int]:
+        found = listed(log)
+        query.offsets(3, THIRD).commit(2, 3)
+        return found
+
+    monkeypatch.setattr(spark_checkpoint, "_batches", and_then_one_more)
+    assert read_checkpoint(query.path).batch_id == 1
+
+
+def test_a_directory_that_cannot_be_looked_at_is_said(
+    query: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "cannot be read: File name too long" in why(tmp_path / ("x" * 300))
+    closed = PermissionError(errno.EACCES, "Permission denied", str(query.path / "commits"))
+
+    def close(_: Path) -> Iterator[Path]:
+        raise closed
+
+    monkeypatch.setattr(Path, "iterdir", close)
+    assert why(query.path) == f"{query.path / 'commits'} cannot be read: Permission denied"
 
 
 def test_before_the_first_batch_is_finished_the_query_is_where_it_began(tmp_path: Path) -> None:

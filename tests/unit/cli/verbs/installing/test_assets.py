@@ -1,8 +1,11 @@
 """`kcoord assets`: every file that comes with kcoord, written whole, over nothing that somebody has changed."""
 
+import errno
+import os
 import tomllib
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
@@ -46,6 +49,30 @@ def test_where_nothing_can_be_written_is_said(tmp_path: Path) -> None:
     code, _, err = kcoord("assets", "export", str(tmp_path / "file"))
     assert code == 1
     assert "cannot be written" in err
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(_: Path, __: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fill)
+    code, _, err = kcoord("assets", "export", str(tmp_path))
+    assert (code, err.startswith(f"error: {tmp_path}")) == (1, True)
+    assert "cannot be written: No space left on device" in err
+
+
+@pytest.mark.parametrize("name", ["pipe", "folder"])
+def test_what_is_no_file_is_not_written_over(tmp_path: Path, name: str) -> None:
+    taken = tmp_path / "systemd" / "kcoord.service"
+    taken.parent.mkdir()
+    os.mkfifo(taken) if name == "pipe" else taken.mkdir()
+    code, _, err = kcoord("assets", "export", str(tmp_path), "--force")
+    assert (code, err) == (1, f"error: {taken} is no file, and nothing is written; name another directory\n")
+
+
+def test_what_cannot_be_looked_at_is_said(tmp_path: Path) -> None:
+    code, _, err = kcoord("assets", "export", str(tmp_path / ("x" * 300)))
+    assert (code, "cannot be read: File name too long" in err) == (1, True)
 
 
 def test_files_are_listed_with_their_size() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from coordinator.cli.moving.backup import encode, read, write
 from coordinator.cli.verbs.moving import backups
 from coordinator.protocol.columns import OffsetToCommit, in_columns
-from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FindCoordinatorResponse
 from coordinator.protocol.messages.operators import (
     ChangeDrain,
     ChangeDrainResponse,
@@ -117,6 +117,28 @@ def test_a_backup_is_not_written_to_standard_output(run: Run, world: NodeWorld) 
     ran = run(world, "cluster", "backup", "-")
     assert (ran.exit_code, ran.asked) == (2, ())
     assert not Path("-").exists()
+
+
+def test_a_file_that_came_while_groups_were_read_is_kept(
+    run: Run, world: NodeWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "backup.json"
+    find = backups.find_group
+
+    def meanwhile(*asked: Any) -> FindCoordinatorResponse:
+        path.write_text("another's")
+        return find(*asked)
+
+    monkeypatch.setattr(backups, "find_group", meanwhile)
+    ran = run(world, "cluster", "backup", str(path))
+    assert (ran.exit_code, path.read_text()) == (1, "another's")
+    assert "is there already" in ran.stderr
+
+
+def test_a_place_that_cannot_be_looked_at_is_said(run: Run, world: NodeWorld, tmp_path: Path) -> None:
+    ran = run(world, "cluster", "backup", str(tmp_path / ("x" * 300)))
+    assert (ran.exit_code, ran.asked) == (1, ())
+    assert "cannot be written: File name too long" in ran.stderr
 
 
 def test_two_who_write_the_same_file_at_once_leave_one_of_theirs(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
