@@ -25,15 +25,15 @@ class SeenEnds:
         self._times = array("q")
 
     def see(self, offset: int, at_ms: int) -> None:
-        """Take in the end at a time, which has to be later than the one before: else it is passed over.
+        """Take in the end at a time; a second one at the same time is passed over.
 
-        An end that goes back is that of another topic of this name, or of a log that was cut: what was seen before it
-        says nothing any more.
+        An end that goes back is that of another topic of this name, or of a log that was cut, and a time that goes back
+        is of a clock that was set: what was seen before it says nothing any more.
         """
         looks, offsets, times = self._looks, self._offsets, self._times
-        if times and at_ms <= times[-1]:
+        if times and at_ms == times[-1]:
             return
-        if offsets and offset < offsets[-1]:
+        if offsets and (offset < offsets[-1] or at_ms < times[-1]):
             del looks[:], offsets[:], times[:]
         if len(offsets) > 1 and offset == offsets[-1] == offsets[-2]:
             times[-1] = at_ms

@@ -34,10 +34,15 @@ class Curve:
         self._lags = array("q")
 
     def see(self, lag: int, at_ms: int) -> None:
-        """Take in the lag at a time, which stands for the step that it is in."""
+        """Take in the lag at a time, which stands for the step that it is in.
+
+        Points of later times are of a clock that was set back since, and no part of the last hour.
+        """
         times, lags = self._times, self._lags
+        while times and times[-1] > at_ms:
+            del times[-1], lags[-1]
         if times and at_ms - times[-1] < CURVE_STEP_MS:
-            if len(times) > 1 and at_ms >= times[-1]:
+            if len(times) > 1:
                 lags[-1] = lag
             return
         times.append(at_ms)

@@ -89,11 +89,14 @@ class Picture:
     def due(self, now_ms: int, refresh_ms: int) -> list[tuple[str, int | None]]:
         """Return the groups that are watched and were not described lately, each with its node."""
         with self._lock:
-            self._watched = {name: at_ms for name, at_ms in self._watched.items() if now_ms - at_ms < WATCHED_MS}
+            # What is later than now is of a clock that was set back since, or of another thread, by a little.
+            self._watched = {name: at_ms for name, at_ms in self._watched.items() if abs(now_ms - at_ms) < WATCHED_MS}
             found = []
             for name in self._watched:
                 group = self._groups.get(name)
-                if group is not None and (group.measured is None or now_ms - group.measured.as_of_ms >= refresh_ms):
+                measured = None if group is None else group.measured
+                is_fresh = measured is not None and 0 <= now_ms - measured.as_of_ms < refresh_ms
+                if group is not None and not is_fresh:
                     found.append((name, group.node))
             return found
 

@@ -44,7 +44,8 @@ class Actor:
                 answers.append(self._ask(reader, group, request))
             except (NotHeardError, RefusedError) as error:
                 if answers and not act.dry_run:
-                    done = sum(len(one.rows) for one in [acts.result_of(kind, group, act, answers)])
+                    so_far = acts.result_of(kind, group, act, answers)
+                    done = len(so_far.rows) - so_far.refused + so_far.left_out
                     raise RefusedError(
                         f"{error}; {counted(done, 'partition is', 'partitions are')} done all the same"
                     ) from error

@@ -35,6 +35,9 @@ def seen(*points: tuple[int, int]) -> SeenEnds:
         (((100, 1000), (100, 11_000)), 50, 11_000, None),
         # an end that goes back begins anew
         (((100, 1000), (200, 2000), (10, 3000), (20, 4000)), 15, 4000, 500),
+        # a clock that was set back begins anew: nothing is known until the end has moved again
+        (((100, 90_000), (200, 91_000), (300, 1000)), 250, 2000, None),
+        (((100, 90_000), (200, 91_000), (300, 1000), (400, 2000)), 350, 2000, 500),
         # time that does not go on is passed over
         (((100, 1000), (200, 1000), (200, 3000)), 150, 3000, 1000),
     ],

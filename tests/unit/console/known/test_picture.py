@@ -105,6 +105,14 @@ def test_groups_that_are_looked_at_are_due_again_and_again_until_nobody_looks() 
     assert picture.due(NOW_MS + 30_000, 2_000) == []
 
 
+def test_what_is_watched_is_described_again_when_the_clock_is_set_back() -> None:
+    picture = Picture()
+    fill(picture, described("g", partition(0, 1, 2)))
+    an_hour_ago_ms = NOW_MS - 3_600_000
+    picture.watch("g", an_hour_ago_ms)
+    assert picture.due(an_hour_ago_ms, 2_000) == [("g", 1)]
+
+
 def test_of_groups_that_are_looked_at_the_last_few_are_watched() -> None:
     picture = Picture()
     names = [f"g{number}" for number in range(20)]
@@ -137,6 +145,13 @@ def test_a_curve_has_a_point_every_ten_seconds_and_forgets_after_an_hour() -> No
     assert len(points.at_ms) == CURVE_MS // CURVE_STEP_MS + 1
     assert points.lag[-1] == 7_198  # the newest point is as of the last look
     assert points.at_ms[-1] - points.at_ms[0] == CURVE_MS
+
+
+def test_a_curve_goes_on_when_the_clock_is_set_back() -> None:
+    curve = Curve()
+    for second in (0, 20, 40, 60, 30, 45):
+        curve.see(second, NOW_MS + second * 1000)
+    assert curve.document().at_ms == [NOW_MS + second * 1000 for second in (0, 20, 30, 45)]
 
 
 @pytest.mark.parametrize(
