@@ -1,7 +1,7 @@
 """`kcoord group wait`: wait until a group is stable, empty, of a size or nearly caught up; for scripts."""
 
 import time
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -11,13 +11,18 @@ from coordinator.client.operating.waiting import Wait, WaitRefusedError, WaitTim
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.vocabulary import GroupStatus
 
+_LONGEST_DAYS: Final = 365
+
 
 def parse_seconds(text: str) -> float:
-    """Read `30`, `30s`, `5m`, `500ms` or `PT5M` as seconds; raises typer.BadParameter."""
+    """Read `30`, `30s`, `5m`, `500ms` or `PT5M`, at most a year, as seconds; raises typer.BadParameter."""
     try:
-        return parse_duration_ms(text, bare_unit="s") / 1000
+        seconds = parse_duration_ms(text, bare_unit="s") / 1000
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
+    if seconds > _LONGEST_DAYS * 86_400:  # beyond some such bound the system does not wait at all
+        raise typer.BadParameter(f"{text!r} is longer than {_LONGEST_DAYS} d")
+    return seconds
 
 
 def wait(

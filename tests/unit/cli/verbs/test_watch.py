@@ -82,6 +82,13 @@ def test_a_table_has_its_header_once_and_nothing_that_a_terminal_obeys(watched) 
     assert len(lines) == 3
 
 
+@pytest.mark.parametrize("verb", [("watch", "g"), ("wait", "g", "--stable")])
+def test_a_pause_that_no_system_makes_is_refused(verb: tuple[str, ...]) -> None:
+    asked = ["group", *verb, "--every", "999999999999d", "--coordinator", "127.0.0.1:1"]
+    result = CliRunner().invoke(app, asked)
+    assert (result.exit_code, "is longer than 365 d" in result.stderr) == (2, True)
+
+
 def test_documents_of_yaml_follow_one_another(watched) -> None:
     out = watched("--count", "2", "-o", "yaml", looks=[group(90), group(95)])
     assert [each["lag"] for each in yaml.safe_load_all(out)] == [10, 5]
