@@ -39,6 +39,7 @@ _OF_ACCESS: Final = ("security_protocol", "sasl_", "ssl_")
 _AGAIN_S: Final = 0.2
 _GETTING_READY: Final = ("[Error 14]", "[Error 15]", "[Error 16]")
 """Beginnings of an error of a group that passes: it loads, has no coordinator yet, or another one."""
+_LEFT_OUT: Final = "Kafka has not said whether it took it: look at the group, and ask again"
 NO_SUCH_GROUP: Final = frozenset({"", "Dead"})
 WITHOUT_MEMBERS: Final = frozenset({"Empty", *NO_SUCH_GROUP})
 
@@ -188,7 +189,8 @@ class KafkaGroups:
             for partition, each in offsets.items()
         }
         answers = self._until_ready(group_id, lambda: self._admin.alter_group_offsets(group_id, wanted))
-        return {(partition.topic, partition.partition): _why(kind) for partition, kind in answers.items()}
+        told = {(partition.topic, partition.partition): _why(kind) for partition, kind in answers.items()}
+        return {partition: told.get(partition, _LEFT_OUT) for partition in offsets}
 
     def _describe(self, group_id: str) -> Any:
         told = self._admin.describe_groups([group_id])[group_id]

@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import pytest
+from kafka.errors import NoError
+from kafka.structs import TopicPartition as KafkaPartition
 
-from coordinator.cli.moving.kafka_groups import Committed, KafkaGroup, read_kafka_config
+from coordinator.cli.moving.kafka_groups import Committed, KafkaGroup, KafkaGroups, read_kafka_config
 from coordinator.cli.moving.ways_out import StartingOffsets, for_kafka, planned, starting_offsets, written
 from coordinator.client.security import SecurityError
 from coordinator.protocol.errors import ErrorCode
@@ -102,3 +104,13 @@ def test_what_kafka_refuses_is_told_partition_by_partition() -> None:
     first, second = written(results, {T0: "the group has members by now", T1: ""})
     assert (first.error, first.message) == (ErrorCode.INVALID_REQUEST, "the group has members by now")
     assert second == results[1]
+
+
+def test_a_partition_of_which_kafkas_answer_says_nothing_is_not_told_as_written() -> None:
+    class ShortAdmin:
+        def alter_group_offsets(self, _: str, wanted: dict[KafkaPartition, object]) -> dict[KafkaPartition, object]:
+            return dict.fromkeys(list(wanted)[:1], NoError)
+
+    refused = KafkaGroups(ShortAdmin(), 1.0).write("g", {T0: Committed(1), T1: Committed(2)})
+    assert refused[T0] == ""
+    assert "has not said whether it took it" in refused[T1]
