@@ -5,6 +5,7 @@ The pages are our own: a line of the metrics is a name, labels or none, and a va
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from typing import Final
@@ -102,5 +103,10 @@ def session_checks(where: str, metrics: str) -> Iterator[Check]:
 
 
 def samples(metrics: str) -> dict[str, float]:
-    """Return the samples without labels, by name."""
-    return {name: float(value) for name, labels, value in _SAMPLE.findall(metrics) if not labels}
+    """Return the samples without labels, by name; what else is on the page is passed over, which may be another's."""
+    found: dict[str, float] = {}
+    for name, labels, value in _SAMPLE.findall(metrics):
+        if not labels:
+            with suppress(ValueError):
+                found[name] = float(value)
+    return found

@@ -54,6 +54,19 @@ def test_no_port_that_was_named_is_no_failure() -> None:
     assert (check.status, "--admin" in check.why) == ("skip", True)
 
 
+def test_a_port_of_another_program_fails_without_a_traceback() -> None:
+    def no_page() -> Answer:
+        return say(HTTPStatus.NOT_FOUND, "Not Found")
+
+    server = HttpServer({"/readyz": no_page, "/metrics": no_page}, HttpLimits())
+    address = server.start("127.0.0.1", 0)
+    try:
+        checks = list(admin_checks((address,), 10))
+    finally:
+        server.close()
+    assert [(check.name, check.status) for check in checks] == [("admin", "fail"), ("fsync", "skip")]
+
+
 def test_a_page_that_is_too_long_is_cut_at_a_line_and_that_is_told(
     admin: Address, monkeypatch: pytest.MonkeyPatch
 ) -> None:
