@@ -77,7 +77,11 @@ class KafkaClient:
         self._manager: KafkaConnectionManager | None = None
         reasons = []
         for address in self._bootstrap:
-            why = self._why_no_connection(address) or self._why_not_entered(address)
+            try:
+                why = self._why_no_connection(address) or self._why_not_entered(address)
+            except BaseException:
+                self.close()  # nobody else could: it holds a thread and files
+                raise
             if not why:
                 return
             self.close()
@@ -252,6 +256,8 @@ class KafkaClient:
             )
         except _FAULTS as error:
             return why_no_descriptor() or say_not_entered(error, self._access.who, self._request_timeout_ms)
+        except Exception as error:  # noqa: BLE001 - the library stumbles over what no broker says; others may be asked
+            return f"what listens there does not answer as a Kafka broker ({type(error).__name__}: {error})"
         return ""
 
     async def _greet(self) -> None:
