@@ -80,6 +80,11 @@ class Held:
         return self.start if self.position is None else self.position
 
     @property
+    def fetch_epoch(self) -> int:
+        """The leader epoch of the record before `fetch_at`, by which a broker tells another history."""
+        return self.buffer[-1].epoch_at(self.fetch_at - 1) if self.buffer else self.last_epoch
+
+    @property
     def may_be_fetched(self) -> bool:
         """True if records of it are wanted, or at least its position."""
         if not self.is_told or self.stopped_by is not None or self.is_without_start:
@@ -132,7 +137,7 @@ class Held:
         while self.buffer and self.position is not None:
             head = self.buffer[0]
             if head.rows is None and head.start <= self.position < head.next_offset:
-                self.position = head.next_offset
+                self.position, self.last_epoch = head.next_offset, head.epoch_at(head.next_offset - 1)
             if self.position < head.next_offset:
                 break
             freed += self.buffer.popleft().size

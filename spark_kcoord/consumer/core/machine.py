@@ -251,7 +251,7 @@ class ConsumerMachine:
     def wanted(self) -> Mapping[TopicPartition, Wanted] | None:
         """Return what is to be fetched when that has changed, None when it is as `is_wanted` was told last."""
         wanted = {
-            key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.last_epoch)
+            key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.fetch_epoch)
             for key, held in self._held.items()
             if held.may_be_fetched
         }
@@ -444,9 +444,12 @@ class ConsumerMachine:
         self.changes += 1
 
     def resume(self, keys: Iterable[TopicPartition]) -> None:
-        """Return rows of partitions again."""
+        """Return rows of partitions again, and fetch what follows them: what is on its way yet overlaps with that."""
         for key in keys:
-            self._held[key].is_paused = False
+            held = self._held[key]
+            if held.is_paused and held.position is not None and held.stopped_by is None:
+                self.retry(key)
+            held.is_paused = False
 
     def retry(self, key: TopicPartition) -> None:
         """Go on where a partition was when something ended that, which the program has been told."""
