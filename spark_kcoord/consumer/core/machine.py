@@ -403,11 +403,16 @@ class ConsumerMachine:
     def take_report(
         self, asked: Sequence[LostPosition], results: Sequence[PartitionResult], now_s: float
     ) -> tuple[tuple[PartitionResult, int], ...]:
-        """Take the answer to a report; return what is out of range for good, with the position."""
+        """Take the answer to a report; return what is out of range for good, with the position.
+
+        A partition that goes on elsewhere by now, as the program sought it, is left alone.
+        """
         refused = []
         for part, result in zip(asked, results, strict=True):
             held = self._held.get(partition_of(part))
             if held is None or held.grant.owner_epoch != part.owner_epoch:
+                continue
+            if not isinstance(held.stopped_by, OutOfRange) or held.fetch_at != part.position:
                 continue
             if result.error is ErrorCode.OFFSET_OUT_OF_RANGE:
                 refused.append((result, held.fetch_at))

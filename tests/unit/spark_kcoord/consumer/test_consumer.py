@@ -906,6 +906,27 @@ def test_a_position_that_kafka_does_not_have_fails_a_consumer_whose_policy_is_no
     assert raised.value.partitions == (P0,)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PartitionResult("t", 0, committed=1),
+        PartitionResult("t", 0, ErrorCode.OFFSET_OUT_OF_RANGE, "the policy is none"),
+        PartitionResult("t", 0, ErrorCode.OFFSET_NOT_AVAILABLE, "Kafka is away"),
+    ],
+)
+def test_a_seek_counts_more_than_the_answer_to_a_report_of_the_position_before_it(answer: PartitionResult) -> None:
+    rig = Rig({("t", 0): 4})
+    rig.member.report_answers = [answer]
+    gone(rig, 4)
+    rig.member.holds_answers = True
+    rig.poll()
+    rig.seek(P0, 3)
+    token = rig.kafka.wanted["t", 0].token
+    rig.member.answer()
+    assert rig.offsets() == [(0, 3)]
+    assert rig.kafka.wanted["t", 0].token == token, "what was fetched since is not fetched again"
+
+
 def test_a_log_that_was_cut_back_goes_on_there_or_fails_by_the_policy() -> None:
     rig = Rig({("t", 0): 4})
     rig.poll()
