@@ -178,7 +178,7 @@ def read_response(
     for part in wanted:
         data = sent.get((part.topic, part.partition))
         if data is None and response.throttle_time_ms:
-            answers.append(PartAnswer(None))
+            answers.append(PartAnswer(None, readable_end=UNKNOWN_OFFSET))
             continue
         if data is None:
             answers.append(PartAnswer(_error(kafka_errors.UnknownTopicOrPartitionError.errno, part)))

@@ -106,7 +106,7 @@ class OutOfRange:
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """The log was cut back to `position`, below what was fetched under the token; nothing more is."""
+    """The log has another history from `position` on, or before it, than was fetched; nothing more is under the token."""
 
     key: TopicPartition
     token: int

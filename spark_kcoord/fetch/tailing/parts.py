@@ -55,9 +55,10 @@ class Part:
         if errno == kafka_errors.OffsetOutOfRangeError.errno and self.replica == NO_REPLICA:
             self.is_stopped = True
             return OutOfRange(self.key, self.token, self.position)
-        if answer.error is None and answer.diverged_at is not None and answer.diverged_at < self.position:
+        if answer.error is None and answer.diverged_at is not None:
             self.is_stopped = True
-            return Truncated(self.key, self.token, answer.diverged_at)
+            # The record before the position is of an epoch that the log does not have, however far that goes.
+            return Truncated(self.key, self.token, min(answer.diverged_at, self.position))
         return None
 
 

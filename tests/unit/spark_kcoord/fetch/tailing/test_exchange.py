@@ -32,9 +32,9 @@ class Talk:
         ]
         return self.exchange.ask((1, lane), asked, 1000, NOW, 0.5)
 
-    def answer(self, asked: Asked, session_id: int, *numbers: int, error: int = 0) -> list[Part]:
+    def answer(self, asked: Asked, session_id: int, *numbers: int, error: int = 0, throttle: int = 0) -> list[Part]:
         """Answer with the end of these partitions; return those of which something was said."""
-        response = fetched()
+        response = fetched(throttle=throttle)
         response.session_id, response.error_code = session_id, error
         response.responses[0].partitions = []
         for number in numbers:
@@ -110,6 +110,24 @@ def test_a_seek_to_where_a_partition_stands_is_told_the_end_though_the_broker_do
     (part,) = talk.answer(asked, 9)
     assert (part.key, part.end) == (("t", 0), 4)
     assert talk.answer(talk.ask()[1], 9) == []
+
+
+@pytest.mark.parametrize(("session_id", "error", "throttle"), [(9, 0, 5), (0, 70, 0), (0, 71, 0)])
+def test_an_answer_that_looked_at_nothing_says_nothing_of_a_seek(session_id: int, error: int, throttle: int) -> None:
+    talk = Talk(0)
+    in_session(talk, 0)
+    talk.want({0: (2, 900)})
+    _, asked = talk.ask()
+    assert talk.answer(asked, session_id, error=error, throttle=throttle) == []
+
+
+def test_an_answer_without_a_session_that_looked_at_nothing_says_nothing_either() -> None:
+    talk = Talk(0)
+    _, asked = talk.ask(lane=1)
+    response = fetched(throttle=5)
+    response.responses = []
+    ((_, answer),), _ = talk.exchange.answers(asked, response)
+    assert (answer.error, answer.readable_end, answer.high_watermark) == (None, -1, -1)
 
 
 @pytest.mark.parametrize(("session_id", "error"), [(0, 0), (0, 70), (0, 71), (-1, 0), (8, 0)])

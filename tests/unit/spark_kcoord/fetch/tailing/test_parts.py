@@ -47,6 +47,12 @@ def test_a_log_that_was_cut_back_is_told() -> None:
     assert part.judge(PartAnswer(None, diverged_at=3)) == Truncated(A, 1, 3)
 
 
+def test_a_log_of_another_history_before_a_position_is_told_though_it_goes_beyond_that() -> None:
+    (part,) = parts(p0=5)
+    assert part.judge(PartAnswer(None, diverged_at=8)) == Truncated(A, 1, 5)
+    assert part.is_stopped, "a broker gives no record to whoever names that history"
+
+
 def test_a_position_to_be_asked_for_is_not_fetched_and_failures_wait_longer_each_time() -> None:
     made = parts(p0=AT_END, p1=0)
     assert [part.key for part in made.unresolved(0.0)] == [A]
