@@ -26,7 +26,7 @@ from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
 
-__all__ = ["KafkaLookup", "TopicPartitions", "list_offsets", "local_log_starts"]
+__all__ = ["KafkaLookup", "TopicPartitions", "ask_offsets", "list_offsets", "local_log_starts"]
 
 """A topic's name and a partition of it."""
 
@@ -217,6 +217,18 @@ async def list_offsets(
     """
     found = await _list(client, positions, deadline, is_read_committed)
     return {partition: None if one.offset == _NO_OFFSET else one.offset for partition, one in found.items()}
+
+
+async def ask_offsets(
+    client: KafkaClient, positions: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, int], kafka_errors.KafkaError | None]:
+    """Ask the leaders once, as they are known: -2 earliest, -1 latest as `list_offsets` has it.
+
+    Returns the offsets that were said, and the last failure, by which others are missing.
+    """
+    answers: dict[TopicPartition, Any] = {}
+    failure = await _ask_leaders(client, positions, answers, is_read_committed=client.settings.is_read_committed)
+    return {partition: one.offset for partition, one in answers.items() if one.offset != _NO_OFFSET}, failure
 
 
 async def _list(

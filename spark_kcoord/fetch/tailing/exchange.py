@@ -90,8 +90,8 @@ class Exchange:
             return list(zip(asked.parts, answers, strict=True)), []
         news = read_news(self.settings, session.known, response, session.names)
         session.ends |= {key: (answer.readable_end, answer.high_watermark) for key, answer in news.items()}
-        # A broker does not say again what it has said of a partition, also where it was sought since; one that throttles,
-        # or does not know the session, has looked at nothing.
+        # A broker does not say again what it has said of a partition, also where it was sought since. One that
+        # throttles, or does not know the session, has looked at nothing.
         for part in () if response.error_code or response.throttle_time_ms else asked.parts:
             if part.end is None and part.key not in news and part.key in session.ends:
                 readable_end, high_watermark = session.ends[part.key]

@@ -106,7 +106,7 @@ class OutOfRange:
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """The log has another history from `position` on, or before it, than was fetched; nothing more is under the token."""
+    """The log has another history than was fetched, from `position` on at the latest; nothing more is fetched."""
 
     key: TopicPartition
     token: int

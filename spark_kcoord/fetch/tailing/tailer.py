@@ -23,7 +23,7 @@ import kafka.errors as kafka_errors
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.connection import KafkaClient, describe_failure
 from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
-from spark_kcoord.fetch.offsets import list_offsets
+from spark_kcoord.fetch.offsets import ask_offsets
 from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted
 from spark_kcoord.fetch.tailing.chunks import chunks_of
 from spark_kcoord.fetch.tailing.counts import FetchCounts
@@ -47,7 +47,6 @@ _PASSES: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID: brokers learn of topics at different moments."""
 _SMALL_BYTES: Final = 65_536
 """Records of answers that are decoded before the next request goes out."""
-_LOOK_UP_S: Final = 10.0
 _IDLE_S: Final = 60.0
 _CLOSE_S: Final = 2.0
 _SILENCE_S: Final = 30.0
@@ -110,7 +109,8 @@ class Tailer:
         self._stale: set[str] = set()
         self._look_up: Any = None
         self._look_up_at = 0.0
-        self._resolving: tuple[list[Part], Any] | None = None
+        self._resolving: dict[int, tuple[list[Part], Any]] = {}
+        """The partitions of which it is asked where they begin or end, by their leaders: one may hang, or be none."""
         self._said: dict[str, float] = {}
 
     # ---- from the consumer's thread ---------------------------------------------------------------------------------
@@ -262,27 +262,31 @@ class Tailer:
             self._look_up = client.start_soon(partial(self._not_behind_a_fetch().refresh, sorted(self._stale)))
 
     def _take_resolved(self, client: KafkaClient, now: float) -> None:
-        if self._resolving is not None and self._resolving[1].is_done:
-            (parts, answer), self._resolving = self._resolving, None
-            found = answer.value if answer.exception is None else {}
-            if answer.exception is not None:
-                self._say(answer.exception)
+        for leader in [leader for leader, (_, answer) in self._resolving.items() if answer.is_done]:
+            parts, answer = self._resolving.pop(leader)
+            found, failure = answer.value if answer.exception is None else ({}, answer.exception)
+            if failure is not None:
+                self._say(failure)
             for part in parts:
                 part.is_out = False
                 offset = found.get(part.key)
-                if offset is None or offset < 0:
+                if offset is None:
                     self._parts.put_off(part, now)
                     self._stale.add(part.key[0])
                 elif self._parts.is_current(part):
                     part.position = offset
                     self._tell(Resolved(part.key, part.token, offset))
-        unresolved = self._parts.unresolved(now)
-        if unresolved and self._resolving is None:
-            asked = {part.key: part.position for part in unresolved}
-            for part in unresolved:
+        by_leader: dict[int, list[Part]] = {}
+        for part in self._parts.unresolved(now):
+            topic = client.topic(part.key[0])
+            leader, _ = topic.leaders.get(part.key[1], (-1, -1)) if topic is not None else (-1, -1)
+            if topic is not None and leader not in self._resolving:
+                by_leader.setdefault(leader, []).append(part)
+        for leader, parts in by_leader.items():
+            for part in parts:
                 part.is_out = True
-            ask = partial(list_offsets, self._not_behind_a_fetch(), asked, now + _LOOK_UP_S)
-            self._resolving = (unresolved, client.start_soon(ask))
+            ask = partial(ask_offsets, self._not_behind_a_fetch(), {part.key: part.position for part in parts})
+            self._resolving[leader] = (parts, client.start_soon(ask))
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
