@@ -60,12 +60,19 @@ class Troubles:
                 self._told |= {name}
                 tell()
 
+    @property
+    def _policy(self) -> str:
+        policy: str | None = self._settings["auto_offset_reset"]
+        return policy or "latest"
+
     def _all(self) -> Iterator[tuple[Hashable, Raise]]:
         for held, trouble in self._machine.troubled():
             yield (held.key, held.token), partial(self._raise_trouble, trouble)
         for held in self._machine:
             if held.is_without_start:
                 yield (held.key, held.token), partial(self.raise_without_start, held.key)
+        if self._policy == "none" and (gone := tuple(self._machine.start_over())):
+            yield ("gone", *gone), partial(self._raise_gone, gone)
         if self._machine.withheld:
             yield tuple((one.topic, one.partition) for one in self._machine.withheld), self._raise_withheld
         cut = self._machine.take_truncations()
@@ -91,6 +98,12 @@ class Troubles:
                 "none. Seek, or assign it with an offset.",
                 [key],
             )
+
+    def _raise_gone(self, gone: tuple[Key, ...]) -> None:
+        shown = ", ".join(f"{topic}-{number}" for topic, number in gone)
+        raise OffsetOutOfRangeError(
+            f"Kafka does not have the positions of {shown}, and 'auto_offset_reset' is none: seek.", gone
+        )
 
     def _raise_withheld(self) -> None:
         withheld = self._machine.withheld
@@ -132,18 +145,11 @@ class Troubles:
                 raise translated(error) from error
 
     def start_over(self) -> None:
-        """Start partitions anew that were assigned by hand and whose position Kafka does not have."""
-        found = self._machine.start_over()
-        if not found:
-            return
-        policy = self._settings["auto_offset_reset"] or "latest"
-        shown = ", ".join(f"{topic}-{number}" for topic, number in found)
-        if policy == "none":
-            raise OffsetOutOfRangeError(
-                f"Kafka does not have the positions of {shown}, and 'auto_offset_reset' is none: seek.", list(found)
-            )
-        for key, is_new_topic in found.items():
-            start = AT_BEGINNING if is_new_topic or policy == "earliest" else AT_END
+        """Start partitions anew that were assigned by hand and whose position Kafka does not have, by the policy."""
+        if self._policy == "none":
+            return  # told in place of records
+        for key, is_new_topic in self._machine.start_over().items():
+            start = AT_BEGINNING if is_new_topic or self._policy == "earliest" else AT_END
             _log.warning(
                 "%s-%d: %s; starting at its %s",
                 *key,

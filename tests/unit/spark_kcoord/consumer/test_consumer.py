@@ -804,6 +804,28 @@ def test_partitions_by_hand_of_a_topic_that_was_made_again_start_at_its_beginnin
     assert found == [(0, at) for at in range(4)]
 
 
+def test_a_partition_by_hand_that_kafka_does_not_have_keeps_nothing_from_the_others() -> None:
+    by_hand: dict[str, Any] = {"group_id": None, "coordinators": None, "bootstrap_servers": "k:1"}
+    rig = Rig({P0: 0, P1: 10_000}, (), auto_offset_reset="none", max_poll_records=4, **by_hand)
+    rig.assign({P0: 4, P1: 0})
+    rig.poll()
+    rig.kafka.news_now = [OutOfRange(P0, rig.kafka.wanted[P0].token, 4)]
+    found, told = rig.offsets(), 0
+    for _ in range(6):
+        try:
+            found += rig.offsets()
+        except errors.OffsetOutOfRangeError as error:
+            told += error.partitions == (P0,)
+    assert (found, told) == ([(1, at) for at in range(4, 28)], 1)
+    rig.pause(P1)
+    for _ in range(2):
+        with pytest.raises(errors.OffsetOutOfRangeError, match="the positions of t-0, and 'auto_offset_reset' is none"):
+            rig.poll()
+    rig.kafka.ends[P0] = 6
+    rig.seek(P0, 5)
+    assert rig.offsets() == [(0, 5)]
+
+
 # ---- positions ------------------------------------------------------------------------------------------------------
 
 
