@@ -374,11 +374,12 @@ class Flows:
             raise
         except BaseException as raised:  # noqa: BLE001 - the connections are closed all the same
             error = raised
-        self.is_closed = True
-        self._ring()
         try:
+            self.is_closed = True
+            self._ring()
             yield Do(self.end)
-        except GeneratorExit:
+        except BaseException:
+            # Nobody closes it again.
             self.end_at_once()
             raise
         if error is not None:

@@ -97,20 +97,42 @@ def run(ctrl: Ctrl, read: Callable[[Rig], list[tuple[int, int]]]) -> None:
         rig.close()
 
 
-@pytest.mark.parametrize("read", [by_poll, by_iteration])
-def test_ctrl_c_at_any_line_loses_nothing_and_strands_nothing(read: Callable[[Rig], list[tuple[int, int]]]) -> None:
+def close(ctrl: Ctrl) -> None:
+    """Close a consumer that reads, and once more where that was interrupted."""
+    rig = Rig({("t", 0): 6})
+    try:
+        rig.poll()
+        with suppress(KeyboardInterrupt), ctrl.watching():
+            rig.close()
+        rig.close()
+        assert (rig.kafka.is_closed, rig._flows.is_closed) == (True, True)
+        assert rig.member.is_closed or rig.member.left_with is not None, "a member that leaves ends by itself"
+    finally:
+        rig._flows.end()
+
+
+def at_every_line(run: Callable[[Ctrl], None], least: int) -> None:
+    """Interrupt a run at each line that it comes by, the first time and the last."""
     looked, wrong = Ctrl(0), []
-    run(looked, read)
+    run(looked)
     passes: dict[tuple[str, int], list[int]] = {}
     for at, line in enumerate(looked.lines, 1):
         passes.setdefault(line, []).append(at)
-    assert len(passes) > 200
-    # Each line when it is come by first and last.
+    assert len(passes) > least
     for at in sorted({at for known in passes.values() for at in (known[0], known[-1])}):
         ctrl = Ctrl(at)
         try:
-            run(ctrl, read)
+            run(ctrl)
         except Exception as error:  # noqa: BLE001 - all lines are tried, and shown together
             wrong.append(f"{':'.join(map(str, ctrl.lines[-1]))}: {type(error).__name__}: {error}")
         assert ctrl.is_over
     assert not wrong, f"{len(wrong)} lines: " + "\n".join(wrong[:10])
+
+
+def test_ctrl_c_at_any_line_of_a_close_leaves_nothing_running() -> None:
+    at_every_line(close, 50)
+
+
+@pytest.mark.parametrize("read", [by_poll, by_iteration])
+def test_ctrl_c_at_any_line_loses_nothing_and_strands_nothing(read: Callable[[Rig], list[tuple[int, int]]]) -> None:
+    at_every_line(lambda ctrl: run(ctrl, read), 200)
