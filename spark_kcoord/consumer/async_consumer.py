@@ -93,6 +93,7 @@ class AsyncConsumer(Looks, AsyncShell):
     async def _stop(self, autocommit: bool | None, timeout_ms: int | None, *, counts_last: bool) -> None:  # noqa: FBT001
         if not self._guard.is_at_home or self._flows.is_closed:
             return
+        check_timeout(timeout_ms, 0)
         self._must_not_be_told()
         self._must_be_of_this_loop(may_move=True)
         self._topics = ()

@@ -6,9 +6,9 @@ A blocking and an asyncio consumer have these in common; a shell adds how it wai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from spark_kcoord.consumer.conduct.flows import Flows
+from spark_kcoord.consumer.conduct.flows import LEAVE_MS, Flows
 from spark_kcoord.consumer.conduct.wishes import Ask, Flow
 from spark_kcoord.consumer.core.machine import Owed, Told
 from spark_kcoord.consumer.errors import OffsetUnknownError
@@ -20,15 +20,18 @@ __all__ = ["Calls", "check_timeout"]
 
 Key = tuple[str, int]
 
+LONGEST_S: Final = 1e9
+"""The longest time-out, some thirty years: more is not taken by what waits."""
+
 
 def check_timeout(timeout_ms: Any, default_ms: float) -> float:
-    """Return a time-out in seconds; raises ValueError for what is none."""
+    """Return a time-out in seconds, for an infinite one the longest there is; raises ValueError for what is none."""
     value = default_ms if timeout_ms is None else timeout_ms
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"a time-out is a number of milliseconds, not {timeout_ms!r}")
     if not value >= 0:
         raise ValueError(f"a time-out must not be negative: {timeout_ms!r}")
-    return value / 1000
+    return min(value / 1000, LONGEST_S)
 
 
 class Calls:
@@ -230,9 +233,10 @@ class Calls:
 
     def close(self, autocommit: Any, timeout_ms: Any, *, counts_last: bool) -> Flow[None]:
         """Give everything back and leave; with `counts_last` what was returned last is done, unless it is said."""
+        timeout_s = check_timeout(timeout_ms, LEAVE_MS)
         if counts_last and autocommit is None and not self._flows.is_closed:
             self._flows.note_done()
-        yield from self._flows.close(autocommit, timeout_ms)
+        yield from self._flows.close(autocommit, timeout_s)
 
     # ---- listeners --------------------------------------------------------------------------------------------------
 

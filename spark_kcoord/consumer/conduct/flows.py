@@ -296,11 +296,11 @@ class Flows:
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 
-    def unsubscribe(self, timeout_ms: int = LEAVE_MS) -> Flow[None]:
+    def unsubscribe(self, timeout_s: float = LEAVE_MS / 1000) -> Flow[None]:
         """Give everything back and leave the group; the consumer can subscribe again."""
         self.machine.give_up_all()
         error: BaseException | None = None
-        for step in (self.tell_owed, lambda: self._part(timeout_ms), self._drop_group):
+        for step in (self.tell_owed, lambda: self._part(timeout_s), self._drop_group):
             try:
                 yield from step()
             except GeneratorExit:
@@ -313,11 +313,11 @@ class Flows:
             raise error
         self.fetch()
 
-    def _part(self, timeout_ms: int) -> Flow[None]:
+    def _part(self, timeout_s: float) -> Flow[None]:
         """End what was begun and leave, in this time together; what a callback raises keeps nobody from leaving."""
         if not self._is_member:
             return
-        deadline = self._clock() + timeout_ms / 1000
+        deadline = self._clock() + timeout_s
 
         def left_s() -> float:
             return max(0.001, deadline - self._clock())
@@ -356,7 +356,7 @@ class Flows:
         except (KcoordError, TimeoutError) as error:
             _log.warning("group %s: what was done is not committed: %s", self.settings.group_id, error)
 
-    def close(self, autocommit: bool | None, timeout_ms: int | None) -> Flow[None]:  # noqa: FBT001 - kafka-python's
+    def close(self, autocommit: bool | None, timeout_s: float) -> Flow[None]:  # noqa: FBT001 - kafka-python's
         """Give everything back, leave and close: with `autocommit` all returned is done, without it nothing more."""
         if self.is_closed:
             return
@@ -368,7 +368,7 @@ class Flows:
         self.is_interrupted = False
         error: BaseException | None = None
         try:
-            yield from self.unsubscribe(LEAVE_MS if timeout_ms is None else timeout_ms)
+            yield from self.unsubscribe(timeout_s)
         except GeneratorExit:
             self.end_at_once()
             raise

@@ -151,7 +151,8 @@ class ConsumerMachine:
 
     def _is_new(self, key: TopicPartition, part: AssignedPartition, lost: Collection[TopicPartition]) -> bool:
         held = self._held.get(key)
-        return held is None or key in lost or held.grant.owner_epoch != part.owner_epoch
+        # One that is held and not told is of a telling that Ctrl-C ended between two lines.
+        return held is None or not held.is_told or key in lost or held.grant.owner_epoch != part.owner_epoch
 
     def assign(self, grants: Iterable[Grant]) -> None:
         """Read exactly these partitions, assigned by hand; those that are read already go on."""

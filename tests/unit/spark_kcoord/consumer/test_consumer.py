@@ -1,6 +1,7 @@
 """The plain consumer's promises, over a member and a Kafka that do as they are told."""
 
 import gc
+import math
 import os
 import threading
 import warnings
@@ -16,9 +17,11 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord.consumer import errors
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Told
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import CoordinatorAwayError, KcoordError, MemberClosedError, RefusedError
 from spark_kcoord.fetch.tailing.fetched import OutOfRange, Trouble, Truncated
+from spark_kcoord.member.core.held.holdings import Assignment
 from tests.helpers.fake_consuming import Rig, chunk, owned
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -166,6 +169,22 @@ def test_a_damaged_batch_is_told_after_the_records_before_and_seek_passes_it() -
 def test_nothing_subscribed_to_is_an_error() -> None:
     with pytest.raises(errors.SubscriptionEmptyError):
         Rig(topics=()).poll()
+
+
+def test_a_time_out_without_an_end_is_one_that_every_wait_takes() -> None:
+    rig = Rig({P0: 4})
+    rig.poll()
+    rig.member.failure = CoordinatorAwayError("nobody is there")
+    with pytest.raises(errors.CoordinatorUnavailableError):
+        rig.poll()
+    rig.kafka.ends[P0] = 5
+    rig.while_waiting = [lambda: setattr(rig.member, "failure", None)]
+    assert rig.offsets(timeout_ms=math.inf) == [(0, 4)]
+    assert max(rig.waits) < threading.TIMEOUT_MAX
+    rig.commit(timeout_ms=math.inf)
+    assert rig.member.committed == [(offset(0, 5),)]
+    rig.close(timeout_ms=math.inf)
+    assert rig.member.left_with is not None
 
 
 @pytest.mark.parametrize(("timeout_ms", "max_records"), [(-1, None), (0, 0), (0, -3)])
@@ -663,6 +682,20 @@ def test_partitions_change_hands_whatever_a_listener_raises(news: str, error: Ba
     assert rig.offsets() == [(2, at) for at in range(4)]
 
 
+def test_a_partition_whose_telling_ctrl_c_ended_is_told_with_the_next_assignment() -> None:
+    machine = ConsumerMachine(auto_commit=True, starts_over=True)
+    machine.adopt(Assignment((owned(0),)))
+    owed = machine.next_owed()
+    assert owed is not None
+    machine.begin_telling(owed)
+    machine.adopt(Assignment((owned(0), owned(1))))
+    owed = machine.next_owed()
+    assert owed == Owed(Told.ASSIGNED, (P0, P1))
+    machine.begin_telling(owed)
+    machine.end_telling(owed)
+    assert set(machine.wanted() or ()) == {P0, P1}
+
+
 def test_a_listener_may_not_poll() -> None:
     rig = Rig()
     rig.listener.then["assigned"] = rig.poll
@@ -975,6 +1008,8 @@ def test_a_log_that_was_cut_back_goes_on_there_or_fails_by_the_policy() -> None:
         (lambda rig: rig.offsets_for_times({P0: 2**63}), ValueError),
         (lambda rig: rig.partitions_for_topic(5), TypeError),
         (lambda rig: rig.poll_arrow(max_bytes="many"), TypeError),
+        (lambda rig: rig.close(timeout_ms="soon"), TypeError),
+        (lambda rig: rig.close(timeout_ms=-1), ValueError),
     ],
     ids=lambda value: "" if callable(value) else value.__name__,
 )
