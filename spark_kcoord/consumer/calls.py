@@ -5,11 +5,11 @@ A blocking and an asyncio consumer have these in common; a shell adds how it wai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from spark_kcoord.consumer.conduct.flows import LEAVE_MS, Flows
-from spark_kcoord.consumer.conduct.wishes import Ask, Flow
+from spark_kcoord.consumer.conduct.wishes import Flow
 from spark_kcoord.consumer.core.machine import Owed, Told
 from spark_kcoord.consumer.errors import OffsetUnknownError
 from spark_kcoord.consumer.settings import Settings
@@ -159,7 +159,7 @@ class Calls:
     def beginnings(self, partitions: Iterable[TopicPartition], timeout_ms: Any) -> Flow[dict[TopicPartition, int]]:
         """Return the first offsets of partitions."""
         named, timeout_s = must_be_partitions(partitions), self.timeout_s(timeout_ms)
-        found: dict[TopicPartition, int] = yield from self._ask(
+        found: dict[TopicPartition, int] = yield from self._flows.ask_kafka(
             lambda left_s: self._flows.lookup.beginnings(named, left_s), timeout_s
         )
         return found
@@ -167,7 +167,7 @@ class Calls:
     def ends(self, partitions: Iterable[TopicPartition], timeout_ms: Any) -> Flow[dict[TopicPartition, int]]:
         """Return the offsets after the last readable records."""
         named, timeout_s = must_be_partitions(partitions), self.timeout_s(timeout_ms)
-        found: dict[TopicPartition, int] = yield from self._ask(
+        found: dict[TopicPartition, int] = yield from self._flows.ask_kafka(
             lambda left_s: self._flows.lookup.ends(named, left_s), timeout_s
         )
         return found
@@ -179,13 +179,13 @@ class Calls:
         must_be_partitions(timestamps)
         times = {partition: must_be_time(partition, time_ms) for partition, time_ms in timestamps.items()}
         timeout_s = self.timeout_s(timeout_ms)
-        found = yield from self._ask(lambda left_s: self._flows.lookup.at_times(times, left_s), timeout_s)
+        found = yield from self._flows.ask_kafka(lambda left_s: self._flows.lookup.at_times(times, left_s), timeout_s)
         return {key: None if one is None else OffsetAndTimestamp(*one) for key, one in found.items()}
 
     def topics(self, timeout_ms: Any) -> Flow[set[str]]:
         """Return the names of all topics but Kafka's internal ones."""
         timeout_s = self.timeout_s(timeout_ms)
-        found: set[str] = yield from self._ask(lambda left_s: self._flows.lookup.names(left_s), timeout_s)
+        found: set[str] = yield from self._flows.ask_kafka(lambda left_s: self._flows.lookup.names(left_s), timeout_s)
         return found
 
     def partitions_of(self, topic: str, timeout_ms: Any) -> Flow[set[int]]:
@@ -193,14 +193,10 @@ class Calls:
         if not isinstance(topic, str):
             raise TypeError(f"a topic is a text, not {topic!r}")
         timeout_s = self.timeout_s(timeout_ms)
-        found = yield from self._ask(lambda left_s: self._flows.lookup.partitions_of(topic, left_s), timeout_s)
+        found = yield from self._flows.ask_kafka(
+            lambda left_s: self._flows.lookup.partitions_of(topic, left_s), timeout_s
+        )
         return found or set()
-
-    def _ask(self, work: Callable[[float], Any], timeout_s: float) -> Flow[Any]:
-        self._flows.must_be_open()
-        left_s = yield from self._flows.find_kafka(timeout_s)
-        found = yield Ask(lambda: work(left_s))
-        return found
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ class Commits:
         self._fail = fail
         settings = parse_settings({"coordinators": "node:1", "group_id": "g", "enable_auto_commit": False})
         port: Any = self
-        self._committer = Committer(settings, consumer.machine, port, lambda: True)
+        self._committer = Committer(settings, consumer.machine, port, lambda: True, lambda: 0.0)
         self.sought: set[tuple[str, int]] = set()
         """The partitions of which its user may say what was before."""
         self.told = 0

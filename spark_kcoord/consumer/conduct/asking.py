@@ -1,16 +1,41 @@
-"""Questions of a consumer to any of its coordinators, beside its membership: blocking, each within its time-out."""
+"""Questions of a consumer: to any of its coordinators, beside its membership, and the time that each of them has.
+
+Those to coordinators block, each within its time-out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
+from spark_kcoord.consumer.conduct.wishes import Ask, Flow
 from spark_kcoord.consumer.errors import CoordinatorUnavailableError, GroupRefusedError
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.speech import CONSUMER
 
-__all__ = ["ask_coordinators", "find_kafka"]
+__all__ = ["ask_coordinators", "asked", "find_kafka"]
+
+
+def asked(
+    work: Callable[[float], Any],
+    timeout_s: float,
+    clock: Callable[[], float],
+    away: type[KcoordError] = CoordinatorUnavailableError,
+) -> Flow[Any]:
+    """Return what comes of a question, which is given the time that those of other tasks before it have left.
+
+    Raises `away` where they left none.
+    """
+    deadline = clock() + timeout_s
+    try:
+        found = yield Ask(lambda: work(max(0.0, deadline - clock())), timeout_s)
+    except TimeoutError:
+        raise away(f"Questions of other tasks took the {timeout_s:g} s that there were.") from None
+    return found
 
 
 def ask_coordinators(settings: Settings, request: Request, timeout_s: float) -> Response:

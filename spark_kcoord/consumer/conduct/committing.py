@@ -23,9 +23,9 @@ from coordinator.protocol.messages import (
     FetchOffsetsResponse,
 )
 from coordinator.protocol.parts import PartitionResult
-from spark_kcoord.consumer.conduct.asking import ask_coordinators
+from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.group import Group
-from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Call, Flow
+from spark_kcoord.consumer.conduct.wishes import Answer, Call, Flow
 from spark_kcoord.consumer.core.commits import AsyncCommits, Callback, Committing
 from spark_kcoord.consumer.core.machine import ConsumerMachine
 from spark_kcoord.consumer.errors import (
@@ -51,15 +51,24 @@ MOST_METADATA_BYTES: Final = 4_096
 
 
 class Committer:
-    """The commits of one consumer; `is_member` says whether its partitions are the group's to give."""
+    """The commits of one consumer; `is_member` says whether its partitions are the group's to give.
+
+    `clock` returns monotonic seconds.
+    """
 
     def __init__(
-        self, settings: Settings, machine: ConsumerMachine, group: Group, is_member: Callable[[], bool]
+        self,
+        settings: Settings,
+        machine: ConsumerMachine,
+        group: Group,
+        is_member: Callable[[], bool],
+        clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._machine = machine
         self._group = group
         self._is_member = is_member
+        self._clock = clock
         self._async = AsyncCommits()
         self._out: list[tuple[Committing, list[Future[Any]]]] = []
 
@@ -71,7 +80,7 @@ class Committer:
         if not asked:
             return
         if not self._is_member():
-            results = yield Ask(lambda: self._commit_by_hand(asked, timeout_s))
+            results = yield from asking.asked(partial(self._commit_by_hand, asked), timeout_s, self._clock)
             self._must_be_accepted(asked, results)
             return
         behind = self._async.next_to_send(beside=True)
@@ -217,12 +226,14 @@ class Committer:
         """Return the group's offsets of partitions, or of all; one without is absent."""
         if not self._settings.is_member:
             raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
-        found: Mapping[Key, Any] = yield Ask(lambda: self._fetch_committed(keys, timeout_s))
+        found: Mapping[Key, Any] = yield from asking.asked(partial(self._fetch_committed, keys), timeout_s, self._clock)
         return found
 
     def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, Any]:
         named = None if keys is None else tuple((topic, number) for topic, number in keys)
-        response = ask_coordinators(self._settings, FetchOffsets(self._settings.group_id or "", named), timeout_s)
+        response = asking.ask_coordinators(
+            self._settings, FetchOffsets(self._settings.group_id or "", named), timeout_s
+        )
         refusal = refusal_of(response)
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
@@ -237,7 +248,7 @@ class Committer:
         }
 
     def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
-        response = ask_coordinators(
+        response = asking.ask_coordinators(
             self._settings, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
         )
         refusal = refusal_of(response)

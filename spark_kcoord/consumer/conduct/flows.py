@@ -20,7 +20,7 @@ from spark_kcoord.consumer.conduct.group import Group, MakeMember, make_member
 from spark_kcoord.consumer.conduct.growth import Growth
 from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, make_fetcher
 from spark_kcoord.consumer.conduct.troubles import Troubles
-from spark_kcoord.consumer.conduct.wishes import Answer, Ask, Do, Flow, Tell, Wait
+from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
 from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
@@ -28,6 +28,7 @@ from spark_kcoord.consumer.errors import (
     ConsumerClosedError,
     CoordinatorUnavailableError,
     InterruptedPollError,
+    KafkaUnavailableError,
     PartitionNotAssignedError,
     SubscriptionEmptyError,
 )
@@ -65,7 +66,7 @@ class Flows:
         )
         self.group = Group(settings, ring, member)
         self.lookup = Lookup(self.kafka_settings)
-        self.committer = Committer(settings, self.machine, self.group, lambda: self._is_member)
+        self.committer = Committer(settings, self.machine, self.group, lambda: self._is_member, clock)
         self.subscription = NOTHING
         self.listener: ConsumerRebalanceListener | None = None
         self.is_closed = False
@@ -184,8 +185,17 @@ class Flows:
         """Ask the coordinators where Kafka is, if nobody has said so yet; return what is left of the time."""
         settings, deadline = self.settings, self._clock() + timeout_s
         if settings.is_member and not settings.kafka.servers and not self.group.kafka_bootstrap:
-            self.group.kafka_bootstrap = yield Ask(lambda: asking.find_kafka(settings, timeout_s))
+            self.group.kafka_bootstrap = yield from asking.asked(
+                lambda left_s: asking.find_kafka(settings, left_s), timeout_s, self._clock
+            )
         return max(0.0, deadline - self._clock())
+
+    def ask_kafka(self, work: Callable[[float], Any], timeout_s: float) -> Flow[Any]:
+        """Return what Kafka answers a question, wherever it is, in the time that is left; raises ConsumerError."""
+        self.must_be_open()
+        left_s = yield from self.find_kafka(timeout_s)
+        found = yield from asking.asked(work, left_s, self._clock, KafkaUnavailableError)
+        return found
 
     @property
     def _is_member(self) -> bool:

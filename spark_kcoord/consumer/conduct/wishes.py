@@ -6,6 +6,7 @@ asyncio one say the same things in the same order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -51,10 +52,12 @@ class Do:
 class Ask:
     """Ask Kafka or a coordinator something, beside the thread or the loop that waits; the outcome is as with Do.
 
-    An interrupt, or whatever else ends the wait, leaves the question alone: it ends with its own time.
+    It waits for questions of others for so long at most, TimeoutError when time is over. An interrupt, or whatever else
+    ends the wait, leaves the question alone: it ends with its own time.
     """
 
     work: Callable[[], Any]
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

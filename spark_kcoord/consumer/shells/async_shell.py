@@ -67,8 +67,8 @@ class AsyncShell:
                 return await self._bell.wait(seconds)
             case Answer(future, seconds):
                 return await self._answer(future, seconds)
-            case Ask(work):
-                return await self._ask(work)
+            case Ask(work, seconds):
+                return await self._ask(work, seconds)
             case Do(work):
                 if self._question is not None and self._question.locked():
                     self._give_up()
@@ -106,16 +106,20 @@ class AsyncShell:
             await self._bell.wait(1.0)
         return future.result()
 
-    async def _ask(self, work: Callable[[], Any]) -> Any:
+    async def _ask(self, work: Callable[[], Any], seconds: float) -> Any:
         if self._question is None:
             self._question = asyncio.Lock()
-        async with self._question:
+        async with asyncio.timeout(None if seconds == math.inf else seconds):
+            await self._question.acquire()
+        try:
             future = beside(work, self._bell.ring)
             try:
                 return await self._answer(future, math.inf)
             finally:
                 if not future.done():
                     self._give_up()
+        finally:
+            self._question.release()
 
     def _give_up(self) -> None:
         """Have the question that is under way go on until its time is over; whoever asks next does not wait for it."""

@@ -51,7 +51,7 @@ class Shell:
                 return self._bell.wait(seconds)
             case Answer(future, seconds):
                 return self._answer(future, seconds)
-            case Ask(work):
+            case Ask(work, _):
                 return self._ask(work)
             case Do(work) | Call(work):
                 return work()

@@ -405,6 +405,30 @@ async def test_an_interrupt_from_another_thread_ends_a_waiting_getmany() -> None
 
 
 @on_loop
+async def test_a_question_waits_for_those_of_other_tasks_no_longer_than_for_its_answer() -> None:
+    async with AsyncRig(bootstrap_servers="k:1") as rig:
+        may_go_on, given = threading.Event(), list[float]()
+
+        def names(left_s: float) -> set[str]:
+            given.append(left_s)
+            may_go_on.wait(60)
+            return {"t"}
+
+        rig._flows.lookup.names = names  # type: ignore[method-assign]
+        first = asyncio.create_task(rig.topics(timeout_ms=50_000))
+        await turns()
+        async with asyncio.timeout(10):
+            with pytest.raises(errors.KafkaUnavailableError, match="other tasks"):
+                await rig.topics(timeout_ms=50)
+        second = asyncio.create_task(rig.topics(timeout_ms=50_000))
+        await turns()
+        rig.now += 5
+        may_go_on.set()
+        assert [await first, await second] == [{"t"}, {"t"}]
+        assert given == [50, 45], "its time began when it was asked"
+
+
+@on_loop
 async def test_a_stop_while_another_task_waits_ends_that_with_an_error() -> None:
     rig = AsyncRig({("t", 0): 0})
     rig.is_still = True
