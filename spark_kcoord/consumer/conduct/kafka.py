@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from coordinator.protocol.ids import TopicPartition as Key
-from spark_kcoord.consumer.errors import TopicUnknownError, translated
+from spark_kcoord.consumer.errors import ConsumerError, TopicUnknownError, translated
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
@@ -99,8 +99,7 @@ class Lookup:
     def at_times(self, times_ms: Mapping[Key, int], timeout_s: float) -> dict[Key, tuple[int, int, int] | None]:
         """Return offset, timestamp and leader epoch of the first record at or after each time, None without one."""
         with self._asking() as lookup:
-            found = lookup.records_at(times_ms, timeout_s=timeout_s)
-        return {key: found.get(key) for key in times_ms}
+            return _all(times_ms, lookup.records_at(times_ms, timeout_s=timeout_s))
 
     def close(self) -> None:
         """Close the connections."""
@@ -118,6 +117,8 @@ class Lookup:
             self._lookup = KafkaLookup(self._settings(), spare_s=_SPARE_S)
         try:
             yield self._lookup
+        except ConsumerError:
+            raise
         except UnknownTopicError as error:
             raise TopicUnknownError(_in_own_words(str(error))) from error
         except KcoordError as error:

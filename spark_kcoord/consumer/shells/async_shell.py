@@ -36,7 +36,8 @@ class AsyncShell:
     _calls: Calls
     _flows: Flows
     _question: asyncio.Lock | None = None
-    _telling: object = None
+    _tellings: frozenset[object] = frozenset()
+    """The listeners and callbacks that are under way: a callback may run beside a listener."""
 
     async def _drive(self, flow: Flow[T]) -> T:
         """Perform what a flow waits for, to its end."""
@@ -75,20 +76,20 @@ class AsyncShell:
                 return await self._done(beside(work, self._bell.ring))
 
     async def _tell(self, work: Callable[[], Any]) -> Any:
-        before = _TELLING.get()
-        self._telling = object()
-        _TELLING.set((*before, self._telling))
+        before, telling = _TELLING.get(), object()
+        self._tellings |= {telling}
+        _TELLING.set((*before, telling))
         try:
             result = work()
             return await result if inspect.isawaitable(result) else result
         finally:
-            self._telling = None
+            self._tellings -= {telling}
             _TELLING.set(before)
 
     @property
     def _is_told(self) -> bool:
         """True in a listener or callback that is under way, and in tasks that it began."""
-        return self._telling is not None and self._telling in _TELLING.get()
+        return not self._tellings.isdisjoint(_TELLING.get())
 
     async def _answer(self, future: Future[Any], seconds: float) -> Any:
         deadline = time.monotonic() + seconds

@@ -318,6 +318,43 @@ async def test_a_listener_may_not_wait_for_a_task_that_hands_over() -> None:
 
 
 @on_loop
+async def test_a_listener_may_not_wait_for_such_a_task_either_while_a_callback_runs_beside_it() -> None:
+    listens, calls_back, may_end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Polls:
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            listens.set()
+            await calls_back.wait()
+            try:
+                await asyncio.create_task(rig.getone())  # type: ignore[arg-type]
+            finally:
+                may_end.set()
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            pass
+
+    async def callback(offsets: Any, error: Any) -> None:
+        calls_back.set()
+        await may_end.wait()
+
+    rig = AsyncRig()
+    async with rig:
+        await rig.getone()
+        rig.member.holds_answers = True
+        rig.commit_async(callback=callback)
+        rig.subscribe(["t"], listener=Polls())  # type: ignore[arg-type]
+        rig.member.give(owned(0), owned(1))
+        reading = asyncio.create_task(rig.getmany())
+        await listens.wait()
+        rig.member.holds_answers = False
+        rig.member.answer()
+        committing = asyncio.create_task(rig.commit())
+        with pytest.raises(errors.WrongThreadError, match="listener"):
+            await asyncio.wait_for(reading, LONG_S)
+        await committing
+
+
+@on_loop
 async def test_a_task_that_a_listener_began_reads_when_the_call_has_ended_that_told_it() -> None:
     may_read, tasks = asyncio.Event(), []
 

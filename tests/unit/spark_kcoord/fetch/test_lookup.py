@@ -7,6 +7,7 @@ import kafka.errors as kafka_errors
 import pytest
 
 from spark_kcoord.consumer.conduct.kafka import Lookup
+from spark_kcoord.consumer.errors import TopicUnknownError
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.fetch import offsets
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -58,3 +59,17 @@ def test_a_question_of_a_consumer_is_given_up_with_its_time(monkeypatch: pytest.
     lookup = Lookup(lambda: KafkaSettings(servers=("k:1",)))
     assert lookup.names(0.5) == {"t"}
     assert given == [pytest.approx(0.52)]
+
+
+@pytest.mark.parametrize("ask", [lambda it: it.beginnings([("t", 7)], 1), lambda it: it.at_times({("t", 7): 5}, 1)])
+def test_a_partition_that_kafka_does_not_have_is_named(
+    ask: Callable[[Lookup], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Empty(DeafClient):
+        def run(self, work: Callable[[], Awaitable[Any]], timeout_s: float) -> Any:
+            return {}
+
+    monkeypatch.setattr(offsets, "KafkaClient", Empty)
+    with pytest.raises(TopicUnknownError, match="no partition t-7") as raised:
+        ask(Lookup(lambda: KafkaSettings(servers=("k:1",))))
+    assert raised.value.partitions == (("t", 7),)
