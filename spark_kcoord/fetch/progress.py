@@ -67,7 +67,7 @@ class RangeProgress:
     ``replica`` is the broker to read from in place of the leader. Before ``ready_at`` (monotonic clock) it is not
     asked for. ``last_epoch`` is the leader epoch of what was read last. ``is_in_doubt`` says that the leader gave
     nothing and is to be asked where the log on its own disk begins, see ``settle``; ``needs_leader`` that a replica
-    gave nothing, so that from now on only the leader is asked.
+    gave nothing or failed again and again, so that from now on only the leader is asked.
     """
 
     __slots__ = (
@@ -182,6 +182,8 @@ class RangeProgress:
         errno = getattr(error, "errno", None)
         is_out_of_range = errno == _OUT_OF_RANGE
         is_from_leader = self.replica == NO_REPLICA
+        # The leader would go on sending its reader to a replica that only the reader cannot reach.
+        self.needs_leader = self.needs_leader or not (is_from_leader or self._stalled_since is None)
         self.replica = NO_REPLICA
         if is_out_of_range and is_from_leader:
             return True
@@ -250,7 +252,13 @@ class RangeProgress:
         self.position = self.wanted.end
 
     def _take_divergence(self, diverged_at: int) -> None:
-        """Records read from ``diverged_at`` on have been replaced by others; go on with what follows."""
+        """Records read from ``diverged_at`` on have been replaced by others; go on with what follows.
+
+        The log of a replica may just be shorter, as after a crash of its broker: then the leader is asked.
+        """
+        if self.replica != NO_REPLICA:
+            self.replica, self.needs_leader = NO_REPLICA, True
+            return
         self._lose(
             f"the log was cut back to offset {diverged_at} by a change of leader (an unclean election), so what was "
             f"read from there up to offset {self.position} is in Kafka no more"
@@ -275,14 +283,16 @@ class RangeProgress:
             _log.info("%s: no records from offset %d to %d", self.where, self.position, self.wanted.end)
             self.position = self.wanted.end
             return
+        is_from_leader = self.replica == NO_REPLICA
+        # A replica may lag behind its leader, also for as long as anybody waits: it says nothing of the log's end.
+        self.needs_leader = self.needs_leader or not is_from_leader
+        self.replica = NO_REPLICA
         if answer.readable_end >= self.wanted.end:
             self._doubted_at, self._local_start = self.position, None
             self._log_start, self._readable_end = answer.log_start, answer.readable_end
-            self.is_in_doubt = self.replica == NO_REPLICA
-            self.needs_leader = self.needs_leader or not self.is_in_doubt
-            self.replica = NO_REPLICA
+            self.is_in_doubt = is_from_leader
             return
-        if is_stalled:
+        if is_stalled and is_from_leader:
             self._lose(
                 f"its log can be read up to offset {answer.readable_end} only, but records up to "
                 f"{self.wanted.end} are wanted (waited {self._timeout_s:g} s at offset {self.position})"

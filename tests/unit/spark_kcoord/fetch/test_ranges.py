@@ -1,14 +1,17 @@
 """Reading a range against a scripted broker: what is retried, what is skipped, what fails and how."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import kafka.errors as kafka_errors
 import pytest
+from kafka.protocol.consumer import FetchRequest
 
-from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
+from spark_kcoord.fetch.progress import RangeProgress
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -161,6 +164,55 @@ def test_preferred_replica_is_read_until_it_fails() -> None:
 
     assert read(kafka) == [0, 1, 2, 3]
     assert kafka.asked == [(1, 0), (2, 0), (2, 2), (1, 2)]
+
+
+class FollowedKafka(ScriptedKafka):
+    """A leader that has all and sends readers of another rack to broker 2, which says what is scripted, for ever."""
+
+    async def send(self, node_id: int, request: Any) -> Any:
+        if node_id != 1 or not isinstance(request, FetchRequest):
+            return await super().send(node_id, request)
+        self.asked.append((node_id, request.topics[0].partitions[0].fetch_offset))
+        if request.rack_id:
+            return fetched(replica=2)
+        return fetched(values(*range(self.asked[-1][1], 4)))
+
+
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_replica_that_stays_behind_its_leader_is_no_loss(fail_on_data_loss: bool) -> None:
+    kafka = FollowedKafka(fetched(values(0, 1)), fetched(watermark=2))
+    kafka.settings = replace(SETTINGS, rack="east")
+
+    assert read(kafka, fail_on_data_loss=fail_on_data_loss) == [0, 1, 2, 3]
+    assert kafka.asked == [(1, 0), (2, 0), (2, 2), (1, 2)]
+
+
+def test_replica_whose_log_is_cut_back_says_nothing_of_the_leaders() -> None:
+    cut_back = fetched()
+    partition = cut_back.responses[0].partitions[0]
+    partition.diverging_epoch = type(partition).EpochEndOffset(epoch=7, end_offset=1)
+    kafka = FollowedKafka(fetched(values(0, 1)), cut_back)
+    kafka.settings = replace(SETTINGS, rack="east")
+
+    assert read(kafka) == [0, 1, 2, 3]
+    assert kafka.asked == [(1, 0), (2, 0), (2, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        kafka_errors.KafkaConnectionError("no route"),
+        fetched(error=kafka_errors.OffsetOutOfRangeError.errno),
+        fetched(error=kafka_errors.KafkaStorageError.errno),
+    ],
+    ids=["no connection", "out of range", "storage"],
+)
+def test_replica_that_always_fails_sends_the_reader_to_the_leader_for_good(answer: Answer) -> None:
+    kafka = FollowedKafka(answer)
+    kafka.settings = replace(SETTINGS, rack="east")
+
+    assert read(kafka) == [0, 1, 2, 3]
+    assert kafka.asked == [(1, 0), (2, 0), (1, 0), (2, 0), (1, 0)]
 
 
 def test_bytes_without_a_whole_batch_are_a_clear_error() -> None:
