@@ -204,11 +204,22 @@ class RangeProgress:
         return False
 
     def compare(self, first: int, end: int, now: float) -> None:
-        """Go on, after an offset was out of range, where the log [first, end) has offsets of this range."""
+        """Go on, after an offset was out of range, where the log [first, end) has offsets of this range.
+
+        Raises KafkaAwayError where it has the offset itself and the time-out is over: nothing is lost then.
+        """
         # A leader that has just been elected may not know its own end yet: then asking again is enough.
-        if first <= self.position <= end and not self._is_stalled(now):
+        is_stalled = self._is_stalled(now)
+        if first <= self.position <= end and not is_stalled:
             self.ready_at = now + self._next_wait_s()
             return
+        if first <= self.position < end:
+            raise KafkaAwayError(
+                f"{self.where}: offset {self.position} of [{self.wanted.start}, {self.wanted.end}) cannot be read. Its "
+                f"leader says that it is out of range, although its log has [{first}, {end}), and nothing was read for "
+                f"{self._timeout_s:g} s. Nothing was skipped. Look at the brokers, or raise "
+                "'kafkaConsumer.pollTimeoutMs' (in a consumer 'fetch_timeout_ms')."
+            )
         self._lose(
             f"offset {self.position} of [{self.wanted.start}, {self.wanted.end}) is gone; "
             f"the log has [{first}, {end}) now"

@@ -128,6 +128,26 @@ def test_out_of_range_of_a_leader_that_does_have_the_offset_is_asked_again() -> 
     assert read(out_of_range((0, 4), fetched(values(0, 1, 2, 3))), timeout_s=60) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_time_that_is_over_makes_no_loss_of_an_offset_that_the_log_has(fail_on_data_loss: bool) -> None:
+    progress = RangeProgress(WANTED, SETTINGS, fail_on_data_loss=fail_on_data_loss, timeout_s=60)
+    assert not progress.fail(kafka_errors.NotLeaderForPartitionError(), 0.0)
+
+    assert progress.fail(kafka_errors.OffsetOutOfRangeError(), 60.0)
+    with pytest.raises(KafkaAwayError, match=r"offset 0 of \[0, 4\).*although its log has \[0, 9\).*Nothing was skipped"):
+        progress.compare(0, 9, 60.0)
+    assert progress.position == 0
+
+
+def test_end_that_is_behind_the_range_is_lost_when_the_time_is_over() -> None:
+    progress = RangeProgress(WANTED, SETTINGS, fail_on_data_loss=False, timeout_s=60)
+
+    progress.compare(0, 0, 0.0)
+    assert not progress.is_done
+    progress.compare(0, 0, 60.0)
+    assert progress.is_done
+
+
 @pytest.mark.parametrize("errno", [3, 100, 103])
 def test_topic_that_stays_unknown_is_data_loss(errno: int) -> None:
     with pytest.raises(DataLossError, match=r"the topic was deleted or made again; \[0, 4\) is gone"):
