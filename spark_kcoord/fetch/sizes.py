@@ -1,8 +1,9 @@
 """The size of records at a position: a small sample of each partition, one fetch a broker.
 
 An estimate for planning, so it is cheap and forgiving: what cannot be sampled (no leader, no whole batch within the
-limit, an offset that is gone) is left out, and the caller goes by the others. Bytes are those that Kafka stores and
-sends, compressed as they are, with batch headers; offsets that compaction took count as offsets without bytes.
+limit, an offset that is gone) is left out, and the caller goes by the others. Leaders are asked, without a rack: one that
+sends its reader to a replica answers with no records. Bytes are those that Kafka stores and sends, compressed as they
+are, with batch headers; offsets that compaction took count as offsets without bytes.
 """
 
 from __future__ import annotations
@@ -85,7 +86,6 @@ async def _ask(client: KafkaClient, leader: int, topics: Mapping[str, list[Any]]
         min_bytes=0,
         max_bytes=_SAMPLE_BYTES,
         isolation_level=int(settings.is_read_committed),
-        rack_id=settings.rack,
         topics=[FetchRequest.FetchTopic(topic=name, partitions=partitions) for name, partitions in topics.items()],
         min_version=_FETCH_MIN_VERSION,
         max_version=_FETCH_MAX_VERSION,
