@@ -361,6 +361,8 @@ async def _ask_leaders(
                     answers[topic_answer.name, found.partition_index] = found
                 else:
                     failure = error_type(where)
+    if failure is None and not waiting.keys() <= answers.keys():
+        failure = kafka_errors.UnknownTopicOrPartitionError("a broker left out what it was asked for")
     return failure
 
 

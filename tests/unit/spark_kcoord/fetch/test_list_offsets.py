@@ -2,9 +2,11 @@
 
 import time
 from functools import partial
+from typing import Any
 
 import kafka.errors as kafka_errors
 import pytest
+from kafka.protocol.consumer import ListOffsetsResponse
 
 from spark_kcoord.errors import UnknownTopicError
 from spark_kcoord.fetch.connection import TopicMetadata
@@ -68,6 +70,19 @@ def test_partition_that_one_broker_has_not_heard_of_is_asked_for_again() -> None
     kafka.tell = tell_late  # type: ignore[method-assign]
 
     assert ask(kafka, {("t", 2): LATEST_POSITION}) == {("t", 2): 3}
+
+
+def test_partition_that_an_answer_leaves_out_is_asked_for_again_and_not_taken_for_gone() -> None:
+    kafka = cluster(1)
+    short = iter([ListOffsetsResponse(topics=[]), ListOffsetsResponse(topics=[])])
+    send = kafka.send
+
+    async def answer(node_id: int, request: Any) -> Any:
+        return next(short, None) or await send(node_id, request)
+
+    kafka.send = answer  # type: ignore[method-assign]
+
+    assert ask(kafka, {("t", 0): LATEST_POSITION}) == {("t", 0): 1}
 
 
 def test_topic_that_one_broker_has_not_heard_of_is_asked_for_again() -> None:
