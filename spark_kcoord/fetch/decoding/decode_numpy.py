@@ -173,7 +173,8 @@ class _Rows:
 
     plain: bytes
     offset: _Integers
-    microseconds: _Integers
+    base_time: _Integers
+    time_delta: _Integers
     is_append_time: _Mask
     key: _Bytes
     value: _Bytes
@@ -202,12 +203,11 @@ class _Rows:
             np.repeat(_of_batches(chosen, "max_timestamp"), counts)[is_wanted],
             np.repeat(_of_batches(chosen, "base_timestamp"), counts)[is_wanted],
         )
-        time_delta = np.where(is_append_time, 0, fields.time_delta[is_wanted])
-        offset = offset[is_wanted]
         return _Rows(
             plain=chosen.plain,
-            offset=offset,
-            microseconds=_microseconds(base_time, time_delta, offset, where),
+            offset=offset[is_wanted],
+            base_time=base_time,
+            time_delta=np.where(is_append_time, 0, fields.time_delta[is_wanted]),
             is_append_time=is_append_time,
             key=_Bytes(fields.key.at[is_wanted], fields.key.length[is_wanted]),
             value=_Bytes(fields.value.at[is_wanted], fields.value.length[is_wanted]),
@@ -403,7 +403,8 @@ def _column(name: str, rows: _Rows, topic: str, partition: int, where: str) -> p
         case "offset":
             return _array(pa.int64(), rows.offset)
         case "timestamp":
-            return _array(pa.timestamp("us", tz="UTC"), rows.microseconds)
+            times = _microseconds(rows.base_time, rows.time_delta, rows.offset, where)
+            return _array(pa.timestamp("us", tz="UTC"), times)
         case "timestampType":
             return _array(pa.int32(), rows.is_append_time.astype(np.int32))
         case _:

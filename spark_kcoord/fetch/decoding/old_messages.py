@@ -170,18 +170,19 @@ def decode_messages(
     where = f"topic '{topic}' partition {partition}"
     decompressor = Decompressor()
     rows = _Rows()
+    has_time = "timestamp" in columns
     next_offset = start
     for message in messages:
         if message.next_offset <= start:
             continue
-        if rows.held_bytes >= max_bytes or len(rows.offsets) >= sets.MAX_ROWS:
+        if next_offset >= end or rows.held_bytes >= max_bytes or len(rows.offsets) >= sets.MAX_ROWS:
             break
         if not message.codec and message.offset >= end:
             next_offset = max(next_offset, end)
             break
         for record in _records(message, decompressor, where, check_crcs=check_crcs):
             if start <= record.offset < end:
-                if not -_LARGEST_MS <= record.timestamp <= _LARGEST_MS:
+                if has_time and not -_LARGEST_MS <= record.timestamp <= _LARGEST_MS:
                     raise sets.unrepresentable_time(where, record.offset, record.timestamp)
                 rows.append(record)
         next_offset = max(next_offset, message.next_offset)

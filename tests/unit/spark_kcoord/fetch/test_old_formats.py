@@ -232,6 +232,12 @@ def test_wrapper_that_ends_before_the_offset_asked_for_is_not_looked_into() -> N
     assert [row[0] for row in read_to_end(record_set, 10)] == [10]
 
 
+def test_wrapper_that_begins_after_the_range_is_not_looked_into() -> None:
+    record_set = OldSet(1, {10: Row(b"k", b"v")}, "gzip").to_bytes() + wrapper(1, 19, b"no messages", "gzip")
+
+    assert [row[0] for row in read_to_end(record_set, 0, 11)] == [10]
+
+
 PLAIN = message(1, 0, Row(b"a", b"1"))
 
 
@@ -291,6 +297,12 @@ def test_set_that_is_too_large_without_its_compression_is_refused(monkeypatch: p
 def test_time_spark_cannot_hold_is_a_clear_error(timestamp: int) -> None:
     with pytest.raises(KcoordError, match=rf"record at offset 5 has a timestamp Spark cannot hold \({timestamp} ms"):
         decode_all(OldSet(1, {4: Row(), 5: Row(timestamp=timestamp)}, "gzip").to_bytes())
+
+
+def test_time_spark_cannot_hold_is_no_error_where_nobody_asks_for_it() -> None:
+    record_set = OldSet(1, {4: Row(), 5: Row(timestamp=2**62)}, "gzip").to_bytes()
+
+    assert decode_all(record_set, columns=("offset",)).rows.to_pydict() == {"offset": [4, 5]}
 
 
 def test_lz4_of_format_0_is_read_with_either_checksum() -> None:

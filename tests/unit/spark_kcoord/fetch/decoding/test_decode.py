@@ -332,6 +332,15 @@ def test_timestamp_spark_cannot_hold_is_a_clear_error(timestamp: int) -> None:
     assert offsets(decode_all(batch, end=7)) == [6]
 
 
+def test_timestamp_spark_cannot_hold_is_no_error_where_nobody_asks_for_it() -> None:
+    batch = record_batch([Row(timestamp=0), Row(timestamp=2**62)], base_offset=6)
+
+    assert decode_all(batch, columns=("offset", "timestampType")).rows.to_pydict() == {
+        "offset": [6, 7],
+        "timestampType": [0, 0],
+    }
+
+
 def test_timestamp_past_64_bits_is_a_clear_error() -> None:
     batch = bytearray(record_batch([Row(timestamp=1), Row(timestamp=2)]))
     batch[27:35] = b"\x7f" + b"\xff" * 7
