@@ -6,14 +6,17 @@ same; without power it is there by the sector, or not. Beside the disk goes a se
 which the checker compares with others: each log as whoever reads it in memory sees it, and as far as it is on disk.
 """
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
 from coordinator.core.cluster_node import events as i
-from coordinator.core.log.entry import Batch, StorageError
+from coordinator.core.events import DiskFailed
+from coordinator.core.log.entry import Batch, CorruptLogError, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from tests.helpers.loading import Found
@@ -25,6 +28,9 @@ Record: TypeAlias = tuple[int, bytes]
 MOST_CALLS = 40
 """An ending process makes at most so many calls of its files while it ends."""
 SEGMENT_BYTES = 4_096
+ANY_CALL = ""
+FAILING = ("sync", "sync", "sync", "write", "write", "rename", "create", "delete", "sync_directory", "read", ANY_CALL)
+"""The calls of which one fails, as often as they are drawn."""
 DAMAGED_AT = 24
 """A byte of a segment's first frame."""
 
@@ -79,11 +85,14 @@ class Disk:
         self.stable: dict[int, Log] = {}
         """Of each shard as much as was reported to be on disk."""
         self.open: dict[int, Opened] = {}
-        self.report: Callable[[i.DiskEvent], None] = lambda _: None
+        self.report: Callable[[i.DiskEvent | DiskFailed], None] = lambda _: None
         self.installs = 0
         """How many snapshots have taken the place of a log."""
         self.damages = 0
         """How many logs were found to be damaged."""
+        self.failed = ""
+        """The call that has failed since the last start, if one has."""
+        self._fails_at_start: tuple[str, int] | None = None
         self._damaged: set[int] = set()
         self._node = node
         self._new_directory_id = directory_id
@@ -105,16 +114,27 @@ class Disk:
                 directory_id=self._new_directory_id,
             )
         else:
+            self.failed = ""
+            if self._fails_at_start is not None:
+                self._fail_call(*self._fails_at_start)
             self._memory.restart()
+        reported = self.stable, self.open
+        self.stable, self.open = {}, {}
+        try:
+            return self._open_all(*reported)
+        except StorageError:
+            self.stable, self.open = reported  # what was reported before this start has to be there at the next one
+            raise
+
+    def _open_all(self, before: Mapping[int, Log], under_way: Mapping[int, Opened]) -> dict[int, OpenedLog]:
         logs: dict[int, OpenedLog] = {}
-        before, self.stable, under_way, self.open = self.stable, {}, self.open, {}
-        for shard in self._memory.shards():
+        for shard in self.disk.shards():
             try:
-                logs[shard] = self._memory.open_log(shard, 0)
-            except StorageError:
+                logs[shard] = self.disk.open_log(shard, 0)
+            except CorruptLogError:
                 if shard not in self._damaged:
                     raise
-                self._memory.move_damaged_aside(shard, 0)
+                self.disk.move_damaged_aside(shard, 0)
                 self.damages += 1
                 continue
             self.stable[shard] = self._read_all(shard, logs[shard])
@@ -157,6 +177,32 @@ class Disk:
         """The disk itself, of a node that has lived."""
         assert self._memory is not None, "the node has lived"
         return self._memory
+
+    # ---- mishaps ----------------------------------------------------------------------------------------------------
+
+    def fail(self, call: str, after: int, *, at_start: bool) -> None:
+        """Have a call of its files fail after so many of the kind, now or at the next start; all later ones go well."""
+        if at_start:
+            self._fails_at_start = call, after
+        else:
+            self._fail_call(call, after)
+
+    def _fail_call(self, call: str, after: int) -> None:
+        left, self._fails_at_start = count(after, -1), None
+
+        def fail(made: str, path: Path) -> None:
+            if call in (made, ANY_CALL) and next(left) <= 0:
+                self.heal()
+                self.failed = made
+                raise OSError(errno.EIO, "Input/output error", str(path))
+
+        self.disk.files.fail = fail
+
+    def heal(self) -> None:
+        """Have no call fail from now on."""
+        self._fails_at_start = None
+        if self._memory is not None:
+            self._memory.files.fail = lambda _call, _path: None
 
     # ---- mishaps, while the node does not run -----------------------------------------------------------------------
 
@@ -232,8 +278,8 @@ class Disk:
 
     def drop(self, shard: int, *, deletes: bool) -> None:
         """Close a log, and with `deletes` have it no longer."""
-        self.open.pop(shard, None)
         self.disk.drop(shard, aside_ms=0 if deletes else None)
+        self.open.pop(shard, None)
         if deletes:
             self.stable.pop(shard, None)
 
@@ -283,4 +329,6 @@ class Disk:
         self.report(i.LogInstalled(shard, end, last_epoch, number))
 
     def _has_failed(self, why: str) -> None:
-        raise AssertionError(f"the disk of node {self._node} fails: {why}")
+        if not self.failed:
+            raise AssertionError(f"the disk of node {self._node} fails: {why}")
+        self.report(DiskFailed(why))

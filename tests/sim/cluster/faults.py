@@ -9,6 +9,7 @@ from coordinator.core.cluster.znodes import NodeState, ShardEntry
 from coordinator.protocol.messages import DrainNode, ElectLeaders, ReassignShards
 from coordinator.protocol.parts import ShardReplicas
 from tests.helpers.planted_bugs import plant
+from tests.sim.cluster.disk import FAILING
 
 if TYPE_CHECKING:
     from tests.sim.cluster.process import ClusterProcess
@@ -128,6 +129,16 @@ def _refuse_append(world: "ClusterWorld") -> bool:
 def _slow_disk(world: "ClusterWorld") -> bool:
     process = world.dice.choice(world.processes)
     process.extra_sync_ms = world.dice.choice((0, 30, 300, 1_500, 4_000))
+    return True
+
+
+def _fail_disk(world: "ClusterWorld") -> bool:
+    """Have a call of a disk fail, at once or when its node starts; the node has to end, and can come back."""
+    process, dice = world.dice.choice(world.processes), world.dice
+    if process.life == 0:
+        return False
+    is_at_start = not process.is_up or dice.random() < 0.2
+    process.disk.fail(dice.choice(FAILING), dice.choice((0, 0, 1, 5)), at_start=is_at_start)
     return True
 
 
@@ -309,6 +320,7 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "handler-bug": _plant_bug,
     "append-refused": _refuse_append,
     "disk-slow": _slow_disk,
+    "disk-failed": _fail_disk,
     "peers-cut": lambda world: _cut(world, both=True),
     "peers-cut-one-way": lambda world: _cut(world, both=False),
     "node-cut-off": _cut_off,

@@ -17,6 +17,7 @@ FAULTS = (
     "log-damaged",
     "node-paused",
     "disk-slow",
+    "disk-failed",
     "handler-bug",
     "append-refused",
     "peers-cut",

@@ -17,6 +17,7 @@ from coordinator.core.replica import doubt
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.snapshots import Snapshots
 from tests.model import mistakes
+from tests.sim.cluster import mutants_disk as disk
 from tests.sim.cluster import mutants_leading as leads
 from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
@@ -147,6 +148,8 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "keeps-what-was-given-up": ClusterMutant(
         "who was in sync before an unclean election keeps its log", unclean.keeps_log, UncleanWorld
     ),
+    "trusts-what-it-reads": ClusterMutant("a start does not write again what it reads", disk.trusts_what_it_reads),
+    "outlives-its-disk": ClusterMutant("a node goes on without its disk", disk.outlives_its_disk),
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
 }
 

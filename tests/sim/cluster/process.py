@@ -21,7 +21,7 @@ from coordinator.core.cluster.zookeeper import ZkMulti, ZkRead
 from coordinator.core.cluster_node import effects as c
 from coordinator.core.cluster_node import events as i
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
-from coordinator.core.log.entry import Batch
+from coordinator.core.log.entry import Batch, StorageError
 from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 TICK_MS = 100
 DRAIN_MS = 3_000
 LOOK_AGAIN_MS = 5
+START_AGAIN_MS = (50, 300, 1_500)
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
 TOPIC_PARTITIONS = 3
@@ -116,6 +117,11 @@ class ClusterProcess:
         if self.is_up or not self.is_powered:
             return
         schedule, disk = self.schedule, self.disk
+        try:
+            ends, damaged = {shard: _log_end(log) for shard, log in disk.start().items()}, disk.disk.damaged
+        except StorageError as error:
+            self._cannot_start(error)
+            return
         self.life += 1
         self.is_up, self.is_paused, self._is_writing = True, False, False
         self.is_stopping = False
@@ -124,7 +130,6 @@ class ClusterProcess:
         self.refused.clear()
         self._base_ms = self.dice.randint(0, 10**6)
         self._last_read_ms, self._not_lived_ms = schedule.now_ms, 0
-        ends = {shard: _log_end(log) for shard, log in disk.start().items()}
         disk.report = self._report
         meta, place = disk.disk.meta, disk.disk.meta.membership
         assert place is not None, "it is of a node of a cluster"
@@ -140,7 +145,7 @@ class ClusterProcess:
             controller_epoch=disk.disk.memory.controller_epoch,
             seen=ZkSeen(disk.disk.memory.node_epoch, disk.disk.memory.buckets),
             log_ends=ends,
-            damaged=disk.disk.damaged,
+            damaged=damaged,
             place=self.name,
         )
         self.node = ClusterNode(
@@ -166,6 +171,15 @@ class ClusterProcess:
         )
         self.zookeeper.start()
         self.later(0, self._tick)
+
+    def _cannot_start(self, error: StorageError) -> None:
+        """Start again soon, if it was the disk that has failed a call, and perhaps without power between."""
+        if not self.disk.failed:
+            raise error
+        self.schedule.tell(self.name, f"cannot start: {error}")
+        self._checker.coverage["start refused by a disk"] += 1
+        self.disk.end(self.dice, loses_power=self.dice.random() < 0.5)
+        self.schedule.after(self.dice.choice(START_AGAIN_MS), self.start)
 
     def end(self, *, loses_power: bool, why: str) -> None:
         """End the process; `start` begins the next life."""
@@ -246,7 +260,12 @@ class ClusterProcess:
         if self.is_paused:
             self._waiting.append(work)
         elif self.is_up:
-            work()
+            try:
+                work()
+            except StorageError as error:
+                if not self.disk.failed:
+                    raise
+                self.later(0, partial(self.step, events.DiskFailed(str(error))))
 
     def later(self, ms: int, work: Callable[[], None]) -> None:
         """Have it do something in this life after a while."""
@@ -293,7 +312,7 @@ class ClusterProcess:
         effects += self.node.step(i.TurnEnded(), now_ms)
         self._checker.stepped(self)
         self._perform(effects)
-        if self.is_up:
+        if self.is_up and not self.disk.failed:
             self._checker.performed(self)
 
     def _perform(self, effects: Sequence[c.Effect]) -> None:
@@ -318,6 +337,12 @@ class ClusterProcess:
         self.step(events.RequestArrived(connection_id, correlation_id, request, fresh_id))
 
     def _halt(self, effect: e.Halt) -> None:
+        if self.disk.failed:
+            self._checker.coverage[f"disk failed to {self.disk.failed}"] += 1
+            loses_power = self.dice.random() < 0.3
+            self.end(loses_power=loses_power, why=f"halts: {effect.why}" + loses_power * ", and loses power")
+            self.schedule.after(self.dice.choice(START_AGAIN_MS), self.power_on)
+            return
         if self.halts is None:
             raise ViolationError("halted", f"{self.name} halts: {effect.why}")
         self.halts.append(effect.why)
@@ -348,7 +373,7 @@ class ClusterProcess:
 
     # ---- disk -------------------------------------------------------------------------------------------------------
 
-    def _report(self, event: i.DiskEvent) -> None:
+    def _report(self, event: i.DiskEvent | events.DiskFailed) -> None:
         if isinstance(event, i.LogInstalled):
             self._checker.coverage["installs"] += 1
         self.later(self.dice.choice(self.mix.report_delays_ms), partial(self.step, event))
@@ -412,7 +437,8 @@ class ClusterProcess:
             found = self.disk.load(shard, number, effect.end)
         except LogReplacedError:
             return
-        except ValueError as error:  # the epoch is over, and a snapshot was made in one since: as the product reads it
+        except (ValueError, StorageError) as error:  # as the product reads it
+            # A disk has failed, or the epoch is over and a snapshot was made in one since.
             self.step(events.ShardUnreadable(shard, effect.leader_epoch, str(error)))
             return
         if found is None:

@@ -29,6 +29,9 @@ HAS_TO_HAPPEN: Final = (
     "standby takeovers",
     "read from disk",
     "notice step-down",
+    "disk failed to sync",
+    "disk failed to write",
+    "start refused by a disk",
     *FAULTS,
 )
 

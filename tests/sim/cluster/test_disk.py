@@ -1,14 +1,16 @@
 """The disk of a simulated node ends in the middle of what it was at, and keeps what it has reported."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import pytest
 
 from coordinator.core.cluster_node.events import LogSynced
-from coordinator.core.log.entry import Batch
+from coordinator.core.events import DiskFailed
+from coordinator.core.log.entry import Batch, StorageError
 from coordinator.core.log.snapshot import SnapshotPiece
-from tests.sim.cluster.disk import Disk, Log
+from tests.sim.cluster.disk import FAILING, Disk, Log
 from tests.sim.log.state import ViolationError
 
 EACH_WAY = pytest.mark.parametrize("loses_power", [True, False])
@@ -99,6 +101,35 @@ def test_a_damaged_log_is_moved_aside_and_told_of() -> None:
     assert disk.damage(Random(1)).keys() == {0}
     assert disk.start() == {}
     assert (disk.disk.damaged, disk.stable) == ({0}, {})
+
+
+@pytest.mark.parametrize("call", sorted(set(FAILING)))
+@EACH_WAY
+def test_a_disk_that_fails_a_call_says_so_and_keeps_what_it_has_reported(call: str, loses_power: bool) -> None:
+    disk, reports = written(4), []
+    disk.report = reports.append
+    disk.fail(call, 0, at_start=False)
+    with suppress(StorageError):
+        for offset in range(4, 40, 2):
+            disk.append(0, Batch(offset, 1, (RECORD % offset, RECORD % (offset + 1))))
+            disk.work(1)
+    end = disk.stable[0].end
+    assert [type(report) for report in reports] == [LogSynced] * ((end - 4) // 2) + [DiskFailed] * bool(disk.failed)
+    disk.end(Random(1), loses_power=loses_power)
+    assert disk.start()[0].end >= end
+
+
+def test_a_start_whose_disk_fails_a_call_changes_nothing_for_the_next_one() -> None:
+    disk = written(8)
+    before = disk.stable[0]
+    disk.end(Random(1), loses_power=False)
+    disk.fail("sync", 0, at_start=True)
+    with pytest.raises(StorageError):
+        disk.start()
+    assert disk.failed == "sync"
+    disk.end(Random(1), loses_power=True)
+    disk.start()
+    assert (disk.failed, disk.stable[0]) == ("", before)
 
 
 def test_a_copy_that_is_put_back_has_what_was_there_and_an_older_count_of_starts() -> None:

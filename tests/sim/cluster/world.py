@@ -105,6 +105,7 @@ class ClusterWorld:
         undrain(self)
         for process in self.processes:
             process.extra_sync_ms, process.mix = 0, self.mix
+            process.disk.heal()
             process.resume()
             if process.is_up:
                 process.manners.loses_watches = 0.0
