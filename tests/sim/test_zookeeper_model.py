@@ -160,3 +160,15 @@ def test_the_same_seed_gives_the_same_events() -> None:
 
     assert events(3) == events(3)
     assert events(3) != events(4)
+
+
+def test_servers_that_are_away_end_no_session_and_do_what_waits_when_they_are_back() -> None:
+    ensemble, node, _ = two_nodes(1)
+    ensemble.servers.go_away()
+    node.until_state(1, ZkState.SUSPENDED)
+    asked = node.begin_multi(ZkSet("/a", b"late", 0))
+    ensemble.schedule.run_until(ensemble.schedule.now_ms + 60_000)
+    assert ensemble.servers.tree["/a"].data == b""
+    ensemble.servers.come_back()
+    assert node.outcome(asked) == ZkApplied((1,))
+    assert node.states() == [(1, ZkState.CONNECTED), (1, ZkState.SUSPENDED), (1, ZkState.CONNECTED)]

@@ -203,7 +203,7 @@ class SimulatedZooKeeper:
     def _connect(self) -> None:
         if self._is_closed or self._connection is not None:
             return
-        if self._is_refused or any(self._holds):
+        if self._is_refused or any(self._holds) or self._servers.is_away:
             self._schedule.after(RETRY_MS, self._connect)
             return
         # A server that has not seen what this client has seen sends it away.
@@ -258,7 +258,9 @@ class SimulatedZooKeeper:
         self._tell("states", ZkSession(connection.session, ZkState.SUSPENDED))
 
     def _do_late(self, connection: _Connection, asked: ZkMulti | ZkRead) -> None:
-        if isinstance(asked, ZkMulti) and not self._servers.is_over(connection.owner):
+        if self._servers.is_away:  # what has reached a server is done when enough are there, or lost with it
+            self._schedule.after(RETRY_MS, self._do_late, connection, asked)
+        elif isinstance(asked, ZkMulti) and not self._servers.is_over(connection.owner):
             self._servers.multi(connection.server, connection.owner, asked.operations)
 
     # ---- asking -----------------------------------------------------------------------------------------------------
@@ -290,7 +292,7 @@ class SimulatedZooKeeper:
     def _do(self, connection: _Connection, asked: ZkMulti | ZkRead) -> None:
         if not connection.is_open:
             return
-        if self._servers.is_over(connection.owner):  # a server ends the connection of a session that is over
+        if self._servers.is_away or self._servers.is_over(connection.owner):  # a server ends its connection
             self.cut()
             return
         connection.under_way.remove(asked)

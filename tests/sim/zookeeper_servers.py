@@ -76,6 +76,8 @@ class Servers:
         self._expires_ms = expires_ms
         self.on_commit = on_commit
         self._changes: list[Change] = []
+        self.is_away = False
+        """Too few servers run: nothing is done, no connection begins and no session ends."""
         self._epoch = 0
         """Grows whenever the data is replaced: what was on its way to a server before is void."""
         self.tree: Tree = {"/": ZkNode(b"", 0)}
@@ -113,9 +115,23 @@ class Servers:
         if owner in self.sessions and self.sessions[owner].silence == silence:
             self.expire(owner)
 
+    def go_away(self) -> None:
+        """End every connection, and do nothing until `come_back`."""
+        self.is_away = True
+        for session in self.sessions.values():
+            if not session.is_over:
+                session.on_over()
+
+    def come_back(self) -> None:
+        """Go on: every session has its whole time-out from now to be heard of."""
+        if self.is_away:
+            self.is_away = False
+            for owner in self.sessions:
+                self.not_heard(owner)
+
     def expire(self, owner: int) -> None:
         """End a session now, however lately it was heard of, and with it its ephemeral nodes."""
-        if self.is_over(owner):
+        if self.is_over(owner) or self.is_away:
             return
         self.sessions[owner].is_over = True
         self._commit({path: None for path, node in self.tree.items() if node.owner == owner})

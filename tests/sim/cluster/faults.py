@@ -230,11 +230,36 @@ def _held(world: "ClusterWorld") -> bool:
     return process is not None
 
 
+def _leave_all_alone(world: "ClusterWorld") -> bool:
+    """Have ZooKeeper be away for everybody: it does not run, or no node reaches it and all sessions end by that."""
+    if world.servers.is_away:
+        return False
+    session_ms = world.mix.settings.zookeeper_session_timeout_ms
+    ms = world.dice.choice((300, session_ms, 2 * session_ms))
+    if world.dice.random() < 0.5:
+        world.servers.go_away()
+        world.schedule.after(ms, world.servers.come_back)
+        world.checker.coverage["no ZooKeeper for a session time-out"] += ms >= session_ms
+        return True
+    for process in world.processes:
+        if process.is_up and not process.is_paused:
+            _hold_zookeeper(world, process, ms)
+    return True
+
+
 def _expire(world: "ClusterWorld") -> bool:
     process = _some(world)
     if process is not None:
         world.servers.expire(process.zookeeper.owner)
     return process is not None
+
+
+def _expire_all(world: "ClusterWorld") -> bool:
+    """End all sessions at once."""
+    running = [process for process in world.processes if process.is_up]
+    for process in running:
+        world.servers.expire(process.zookeeper.owner)
+    return len(running) > 1 and not world.servers.is_away
 
 
 def _drain(world: "ClusterWorld") -> bool:
@@ -328,7 +353,9 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "contact-broken": _break_contact,
     "zookeeper-cut": _cut_zookeeper,
     "zookeeper-held": _held,
+    "zookeeper-away": _leave_all_alone,
     "session-expired": _expire,
+    "sessions-expired": _expire_all,
     "node-drained": _drain,
     "node-stopped": _stop,
     "shard-reassigned": _reassign,

@@ -7,7 +7,7 @@ from coordinator.core.cluster import identity as cluster_identity
 from coordinator.core.cluster import registration
 from coordinator.core.cluster.identity import ZkSeen
 from coordinator.core.cluster.office import controller as office
-from coordinator.core.cluster.zookeeper import ZkCreate, ZkMulti
+from coordinator.core.cluster.zookeeper import ZkCreate, ZkMulti, ZkSession, ZkState
 from coordinator.core.cluster_node.rooms import Rooms
 from coordinator.core.replica.replicas import Replicas
 
@@ -40,6 +40,18 @@ def deleted_by_epoch() -> Patches:
     """A node moves aside what a controller does not name, also where it names only what has changed."""
     rightly = Replicas.obey
     return [(Replicas, "obey", lambda replicas, told: rightly(replicas, replace(told, is_init=True)))]
+
+
+def breaks_with_zookeeper() -> Patches:
+    """A node takes a connection that broke for a session that is over."""
+    rightly = registration.step
+
+    def step(here: Any, event: Any, now_ms: int) -> Any:
+        if isinstance(event, ZkSession) and event.state is ZkState.SUSPENDED:
+            event = replace(event, state=ZkState.LOST)
+        return rightly(here, event, now_ms)
+
+    return [(registration, "step", step)]
 
 
 def epochs_reused() -> Patches:

@@ -29,6 +29,7 @@ HAS_TO_HAPPEN: Final = (
     "standby takeovers",
     "read from disk",
     "notice step-down",
+    "no ZooKeeper for a session time-out",
     "disk failed to sync",
     "disk failed to write",
     "start refused by a disk",

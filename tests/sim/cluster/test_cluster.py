@@ -7,6 +7,7 @@ import pytest
 from tests.sim.cluster.directed import CopiedNodeWorld, PutBackWorld, TwinWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
+from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
 from tests.sim.cluster.put_back import OldCopyWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
@@ -69,6 +70,11 @@ def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller(
 def test_nodes_halt_whose_zookeeper_was_put_back_and_lose_nothing_when_it_is_mended() -> None:
     outcomes = [run_cluster_seed(seed, story_lines=40, kind=OldCopyWorld) for seed in range(4)]
     assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
+
+
+def test_nodes_serve_on_without_zookeeper_and_elect_nobody_when_it_is_back() -> None:
+    outcome = run_cluster_seed(1, story_lines=40, kind=NoZooKeeperWorld)
+    assert outcome.broken == "", outcome.shown
 
 
 def test_a_copy_of_a_directory_that_is_started_beside_its_node_ends_and_nobody_else_notices() -> None:

@@ -101,6 +101,7 @@ class ClusterWorld:
         self.is_healed = True
         self.schedule.tell("world", "is healed")
         self.peers.heal()
+        self.servers.come_back()
         self.mix = replace(self.mix, loses_watches=0.0)
         undrain(self)
         for process in self.processes:
