@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster.process import ClusterProcess
     from tests.sim.cluster.world import ClusterWorld
 
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 AWAY_MS = (0, 100, 900, 4_000)
 LEAST_BETWEEN_BUGS_MS = 8_000
 HELD_MS = (50, 400, 1_200, 4_000, 9_000)
@@ -140,6 +141,19 @@ def _fail_disk(world: "ClusterWorld") -> bool:
     is_at_start = not process.is_up or dice.random() < 0.2
     process.disk.fail(dice.choice(FAILING), dice.choice((0, 0, 1, 5)), at_start=is_at_start)
     return True
+
+
+def _set_clock(world: "ClusterWorld") -> bool:
+    """Have somebody set the clock of a machine, whether its node runs or not; and put it right again some time."""
+    process, dice = world.dice.choice(world.processes), world.dice
+    was_ms, process.clock_ahead_ms = (
+        process.clock_ahead_ms,
+        dice.choice((0, -HOUR_MS, HOUR_MS, HOUR_MS, -2_000, DAY_MS)),
+    )
+    if process.is_up:
+        world.checker.coverage["clock set forth"] += process.clock_ahead_ms > was_ms
+        world.checker.coverage["clock set back"] += process.clock_ahead_ms < was_ms
+    return process.clock_ahead_ms != was_ms
 
 
 def _cut(world: "ClusterWorld", *, both: bool) -> bool:
@@ -346,6 +360,7 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "append-refused": _refuse_append,
     "disk-slow": _slow_disk,
     "disk-failed": _fail_disk,
+    "clock-set": _set_clock,
     "peers-cut": lambda world: _cut(world, both=True),
     "peers-cut-one-way": lambda world: _cut(world, both=False),
     "node-cut-off": _cut_off,

@@ -18,6 +18,7 @@ FAULTS = (
     "node-paused",
     "disk-slow",
     "disk-failed",
+    "clock-set",
     "handler-bug",
     "append-refused",
     "peers-cut",

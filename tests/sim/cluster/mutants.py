@@ -153,6 +153,7 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
         "who was in sync before an unclean election keeps its log", unclean.keeps_log, UncleanWorld
     ),
     "trusts-what-it-reads": ClusterMutant("a start does not write again what it reads", disk.trusts_what_it_reads),
+    "counts-the-time-of-day": ClusterMutant("time-outs are those of a clock that is set", disk.counts_the_time_of_day),
     "outlives-its-disk": ClusterMutant("a node goes on without its disk", disk.outlives_its_disk),
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),
 }

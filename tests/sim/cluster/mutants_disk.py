@@ -1,9 +1,10 @@
-"""Known mistakes in what a node makes of a disk that fails."""
+"""Known mistakes in what a node makes of its machine: of a disk that fails, and of a clock that is set."""
 
 from typing import Any
 
 from coordinator.core.cluster_node.node import ClusterNode
-from coordinator.core.events import DiskFailed
+from coordinator.core.events import DiskFailed, Ticked
+from coordinator.core.node import Node
 from coordinator.runtime.disk.segment_files import SegmentFiles
 
 Patches = list[tuple[Any, str, Any]]
@@ -24,3 +25,13 @@ def outlives_its_disk() -> Patches:
     """A node whose disk has failed goes on, and syncs again what it was syncing."""
     rightly = ClusterNode._take
     return [(ClusterNode, "_take", lambda node, event: None if isinstance(event, DiskFailed) else rightly(node, event))]
+
+
+def counts_the_time_of_day() -> Patches:
+    """What members have not said for long is counted by the clock that somebody may set."""
+    rightly = Node.step
+
+    def step(node: Node, event: Any, now_ms: int) -> Any:
+        return rightly(node, event, event.wall_ms - node._clock.wall_offset_ms if isinstance(event, Ticked) else now_ms)
+
+    return [(Node, "step", step)]

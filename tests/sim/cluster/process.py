@@ -49,6 +49,8 @@ START_AGAIN_MS = (50, 300, 1_500)
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
 TOPIC_PARTITIONS = 3
+WALL_MS = 1_700_000_000_000
+"""The time of day at which a world begins."""
 
 
 class ClusterProcess:
@@ -89,6 +91,8 @@ class ClusterProcess:
         self.is_stopping = False
         """True from its being told to stop until it has."""
         self.extra_sync_ms = 0
+        self.clock_ahead_ms = 0
+        """The time by which its machine's clock is ahead of the right time of day."""
         self.halts: list[str] | None = None
         """Why it has halted, in a world in which it is to."""
         self.refusing: set[int] = set()
@@ -159,7 +163,7 @@ class ClusterProcess:
             authorizer=self.authorizer,
         )
         schedule.tell(self.name, f"starts, with logs {ends}")
-        self.node.start(self.now_ms(), self.schedule.now_ms)
+        self.node.start(self.now_ms(), self.wall_ms())
         self.manners = Manners(delays_ms=self.mix.zookeeper_delays_ms, loses_watches=self.mix.loses_watches)
         self.zookeeper = SimulatedZooKeeper(
             self._servers,
@@ -294,12 +298,16 @@ class ClusterProcess:
             self._not_lived_ms += too_long_ms
         return self._base_ms + machine_ms - self._not_lived_ms
 
+    def wall_ms(self) -> int:
+        """The time of day as its machine has it."""
+        return WALL_MS + self.schedule.now_ms + self.clock_ahead_ms
+
     def _tick(self) -> None:
         self.later(TICK_MS, self._tick)
         self._wake()
 
     def _wake(self) -> None:
-        self.step(events.Ticked(1_700_000_000_000 + self.schedule.now_ms, self.schedule.is_crowded))
+        self.step(events.Ticked(self.wall_ms(), self.schedule.is_crowded))
 
     # ---- events and effects -----------------------------------------------------------------------------------------
 

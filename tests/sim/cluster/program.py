@@ -30,6 +30,8 @@ HAS_TO_HAPPEN: Final = (
     "read from disk",
     "notice step-down",
     "no ZooKeeper for a session time-out",
+    "clock set forth",
+    "clock set back",
     "disk failed to sync",
     "disk failed to write",
     "start refused by a disk",
