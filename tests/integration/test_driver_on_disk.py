@@ -35,6 +35,10 @@ class GatedFiles(OsFiles):
             raise self.error
         super().sync(descriptor)
 
+    def write_synced(self, descriptor: int, data: bytes, position: int) -> None:
+        self.write(descriptor, data, position)
+        self.sync(descriptor)
+
 
 class ParkingNode:
     """Appends a record for each ping and answers it when the record is durable, as the real node must."""
