@@ -246,7 +246,7 @@ class KafkaClient:
             connection = self._manager.get_connection(node_id, refresh_metadata_on_err=False)
         except kafka_errors.UnknownBrokerIdError:
             # Brokers come and go between two answers: a leader may send readers to a replica that came since the last.
-            raise kafka_errors.NodeNotReadyError(f"broker {node_id} was not there when metadata was asked for") from None
+            raise kafka_errors.NodeNotReadyError(f"broker {node_id} was not there when last asked") from None
         take_path(connection, self._receive_path)
         return await connection
 

@@ -117,6 +117,10 @@ class _Reading:
             self._client.run(partial(self._client.refresh, stale), self._timeout_s)
             self._stale = set()
             self._metadata_failure = None
+            missing = sorted(name for name in stale if self._client.topic(name) is None)
+            if missing:
+                said = f"a broker says nothing of {', '.join(missing)}"
+                self._metadata_failure = kafka_errors.LeaderNotAvailableError(said)
         except kafka_errors.KafkaError as error:
             _log.debug("no metadata of %s: %s", ", ".join(sorted(stale)), describe_failure(error))
             self._metadata_failure = error

@@ -1,9 +1,9 @@
 """The size of records at a position: a small sample of each partition, one fetch a broker.
 
 An estimate for planning, so it is cheap and forgiving: what cannot be sampled (no leader, no whole batch within the
-limit, an offset that is gone) is left out, and the caller goes by the others. Leaders are asked, without a rack: one that
-sends its reader to a replica answers with no records. Bytes are those that Kafka stores and sends, compressed as they
-are, with batch headers; offsets that compaction took count as offsets without bytes.
+limit, an offset that is gone) is left out, and the caller goes by the others. Leaders are asked without a rack, because
+one that sends its reader to a replica answers with no records. Bytes are those that Kafka stores and sends, compressed
+as they are, with batch headers; offsets that compaction took count as offsets without bytes.
 """
 
 from __future__ import annotations
