@@ -118,7 +118,7 @@ def fetch_request(
                 ],
                 **({"topic_id": UUID(parts[0].topic_id)} if has_ids else {}),
             )
-            for topic, parts in by_topic.items()
+            for (topic, _), parts in by_topic.items()
         ],
         session_id=session[0],
         session_epoch=session[1],
@@ -128,17 +128,17 @@ def fetch_request(
                 partitions=[part.partition for part in parts],
                 **({"topic_id": UUID(parts[0].topic_id)} if has_ids else {}),
             )
-            for topic, parts in forgotten_by_topic.items()
+            for (topic, _), parts in forgotten_by_topic.items()
         ],
         min_version=_MIN_VERSION,
         max_version=None if has_ids else _MAX_VERSION_BY_NAME,
     )
 
 
-def _by_topic(parts: Sequence[PartWanted]) -> dict[str, list[PartWanted]]:
-    found: dict[str, list[PartWanted]] = {}
+def _by_topic(parts: Sequence[PartWanted]) -> dict[tuple[str, str | None], list[PartWanted]]:
+    found: dict[tuple[str, str | None], list[PartWanted]] = {}
     for part in parts:
-        found.setdefault(part.topic, []).append(part)
+        found.setdefault((part.topic, part.topic_id), []).append(part)
     return found
 
 
@@ -151,7 +151,8 @@ def read_news(
         name = topic.topic or names.get(str(topic.topic_id), "")
         for data in topic.partitions:
             part = wanted.get((name, data.partition_index))
-            if part is not None:
+            # Of a topic that was made again a broker may still say something of the one before.
+            if part is not None and (topic.topic or part.topic_id == str(topic.topic_id)):
                 key = (part.topic, part.partition)
                 found[key] = _answer(settings, part, data, had_its_turn=False, has_room=False)
     return found

@@ -2,7 +2,8 @@
 
 An idle consumer of thousands of partitions sends and gets a request without any. Partitions of a session stand in it
 until the broker has news of them. A session that the broker does not know, or does not want, is begun anew by a request
-that names everything. Its ids and epochs are kafka-python's. No input or output.
+that names everything, and so is one with a topic that was made again. Its ids and epochs are kafka-python's. No input
+or output.
 """
 
 from __future__ import annotations
@@ -43,7 +44,12 @@ class Session:
         named = []
         for part, wanted in asked:
             self.standing[part.key] = part
-            if self.known.get(part.key) != wanted:
+            before = self.known.get(part.key)
+            if before is not None and before.topic_id != wanted.topic_id:
+                # To the broker it is another partition: it would go on to say that the one before is gone.
+                self._metadata = self._metadata.next_close_existing()
+                self.ends.pop(part.key, None)
+            if before != wanted:
                 self.known[part.key] = wanted
                 self.names[wanted.topic_id or ""] = wanted.topic
                 named.append(wanted)

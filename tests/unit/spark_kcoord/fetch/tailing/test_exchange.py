@@ -1,6 +1,7 @@
 """Fetch sessions: what a broker knows is not said again, what it leaves out goes on, and what is over begins anew."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,6 +12,7 @@ from spark_kcoord.fetch.tailing.parts import Part, Parts
 from tests.helpers.scripted_kafka import SETTINGS, TOPIC_ID, fetched, values
 
 NOW = 0.0
+OTHER_ID = "87654321-1234-5678-1234-567812345678"
 
 
 class Talk:
@@ -110,6 +112,38 @@ def test_a_seek_to_where_a_partition_stands_is_told_the_end_though_the_broker_do
     (part,) = talk.answer(asked, 9)
     assert (part.key, part.end) == (("t", 0), 4)
     assert talk.answer(talk.ask()[1], 9) == []
+
+
+def test_a_session_with_a_topic_that_was_made_again_is_begun_anew_without_the_one_before() -> None:
+    talk = Talk(0, 1)
+    in_session(talk, 0, 1)
+    _, asked = talk.ask()
+    assert talk.answer(asked, 9, 0), "as the error does by which a topic is known to be gone"
+    talk.want({0: (2, 0), 1: (1, 4)})
+    (part,) = talk.parts.ready(NOW)
+    wanted = PartWanted("t", OTHER_ID, 0, 0, 100, 7)
+    request, _ = talk.exchange.ask((1, 0), [(part, wanted)], 1000, NOW, 0.5)
+    assert numbers(request) == (9, 0)
+    asked_by_id = {
+        (str(topic.topic_id), part.partition, part.fetch_offset)
+        for topic in request.topics
+        for part in topic.partitions
+    }
+    assert asked_by_id == {(OTHER_ID, 0, 0), (TOPIC_ID, 1, 4)}
+
+
+def test_what_a_broker_says_of_another_topic_of_the_name_is_not_of_the_one_that_is_read() -> None:
+    talk = Talk(0)
+    _, asked = talk.ask()
+    response = fetched(values(4), watermark=5)
+    response.session_id = 9
+    other = fetched(error=100).responses[0]
+    for topic, topic_id in ((response.responses[0], TOPIC_ID), (other, OTHER_ID)):
+        topic.topic, topic.topic_id = "", UUID(topic_id)
+    asked.session.names[OTHER_ID] = "t"  # type: ignore[union-attr]
+    response.responses.append(other)
+    ((_, answer),), _ = talk.exchange.answers(asked, response)
+    assert (answer.error, answer.readable_end) == (None, 5)
 
 
 @pytest.mark.parametrize(("session_id", "error", "throttle"), [(9, 0, 5), (0, 70, 0), (0, 71, 0)])
