@@ -148,6 +148,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "snapshot-past-its-state": ClusterMutant(
         "a snapshot stands for a record it lacks", standby.snapshot_past_its_state
     ),
+    "snapshot-shares-what-changes": ClusterMutant(
+        "a snapshot has of a group what came after its end", standby.snapshot_shares_what_changes
+    ),
     "owner-epochs-go-on": ClusterMutant("an unclean leader grants where it stands", unclean.goes_on, UncleanWorld),
     "keeps-what-was-given-up": ClusterMutant(
         "who was in sync before an unclean election keeps its log", unclean.keeps_log, UncleanWorld
