@@ -25,7 +25,7 @@ from tests.sim.cluster import mutants_standby as standby
 from tests.sim.cluster import mutants_unclean as unclean
 from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld, TwinWorld
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
-from tests.sim.cluster.put_back import OldCopyWorld, OldValueWorld
+from tests.sim.cluster.put_back import GarbledWorld, OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.unclean import UncleanWorld
 from tests.sim.cluster.world import ClusterWorld
@@ -135,6 +135,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     ),
     "breaks-with-zookeeper": ClusterMutant(
         "a connection that broke is taken for a session that is over", office.breaks_with_zookeeper, NoZooKeeperWorld
+    ),
+    "garbage-is-nothing": ClusterMutant(
+        "shards that cannot be read are taken for deleted", office.garbage_is_nothing, GarbledWorld
     ),
     "copy-takes-the-place": ClusterMutant("a copy ends the node beside it", office.copy_takes_the_place, TwinWorld),
     "state-of-a-former-life": ClusterMutant("a drain is written in any life", office.state_of_a_former_life),

@@ -6,6 +6,7 @@ from typing import Any
 from coordinator.core.cluster import identity as cluster_identity
 from coordinator.core.cluster import registration
 from coordinator.core.cluster.identity import ZkSeen
+from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office import controller as office
 from coordinator.core.cluster.zookeeper import ZkCreate, ZkMulti, ZkSession, ZkState
 from coordinator.core.cluster_node.rooms import Rooms
@@ -40,6 +41,11 @@ def deleted_by_epoch() -> Patches:
     """A node moves aside what a controller does not name, also where it names only what has changed."""
     rightly = Replicas.obey
     return [(Replicas, "obey", lambda replicas, told: rightly(replicas, replace(told, is_init=True)))]
+
+
+def garbage_is_nothing() -> Patches:
+    """A controller takes shards of which it cannot read anything for such as are not there any more."""
+    return [(Image, "unreadable_shards", lambda image: frozenset())]
 
 
 def breaks_with_zookeeper() -> Patches:

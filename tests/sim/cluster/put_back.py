@@ -6,6 +6,7 @@ controller or others. The newest data is put back in the end, as the runbook say
 
 import json
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 from coordinator.core.cluster.observer import READ_ALL_MS
@@ -15,6 +16,8 @@ from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.zookeeper_servers import Tree
+
+Entries = dict[str, dict[str, Any]]
 
 
 class OldCopyWorld(ClusterWorld):
@@ -129,12 +132,83 @@ class OldValueWorld(ClusterWorld):
         self.servers.expire(owner)
 
 
+class GarbledWorld(OldValueWorld):
+    """Somebody writes garbage in the place of what is said of shards, and puts it right later, while nodes die.
+
+    A node may be away when that begins, or for all of it. Nobody may change what cannot be read, and all goes on when
+    it is right again.
+    """
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin()
+        schedule.run_until(SETTLED_MS)
+        self._heal()
+        self._come_to_rest()
+        away = dice.choice(self.processes)
+        if dice.random() < 0.7:
+            away.end(loses_power=dice.random() < 0.5, why="is away")
+            schedule.run_until(schedule.now_ms + dice.choice((0, 1_000, 2 * SETTLED_MS)))
+        newest = self._said_of_shards()
+        garbled = {path: _garbled(data, dice) for path, data in newest.items() if dice.random() < 0.7}
+        self._put(garbled)
+        schedule.tell("zookeeper", f"is garbled: {garbled}")
+        self.faults += 1
+        for _ in range(dice.choice((1, 2, 3))):
+            schedule.run_until(schedule.now_ms + dice.choice((10, 3_000, 9_000)))
+            process = dice.choice([each for each in self.processes if each is not away])
+            process.end(loses_power=dice.random() < 0.3, why="is killed")
+            schedule.after(dice.choice((100, 8_000)), process.power_on)
+        if dice.random() < 0.5:
+            away.power_on()
+        schedule.run_until(schedule.now_ms + dice.choice((10, 3_000, 2 * SETTLED_MS)))
+        for path, data in garbled.items():
+            now = self.servers.tree[path].data
+            if now != data and not _is_garbled_alike(now, data):
+                raise ViolationError("Garbled", f"somebody has changed {path}, which was {data!r}: {now!r}")
+        self._put({path: _mended(self.servers.tree[path].data, newest[path]) for path in garbled})
+        schedule.tell("zookeeper", "is put right")
+        self._heal()
+        self._come_to_rest()
+
+
+def _garbled(bucket: bytes, dice: Random) -> bytes:
+    """Return garbage in the place of a bucket, or of one entry in it."""
+    entries = _entries(bucket)
+    shard = dice.choice(sorted(entries))
+    entry: object = dice.choice(({}, 7, entries[shard] | {"leader_epoch": "x"}, entries[shard] | {"isr": None}))
+    of_one = json.dumps({"shards": entries | {shard: entry}}, sort_keys=True, separators=(",", ":")).encode()
+    return dice.choice((b"", b"nonsense", b"{}", bucket[: len(bucket) // 2], of_one, of_one, of_one))
+
+
+def _is_garbled_alike(now: bytes, garbled: bytes) -> bool:
+    """Return whether what was garbage in a bucket is as it was; its other entries may have changed."""
+    garbage = {shard: entry for shard, entry in _read(garbled).items() if not _is_entry(entry)}
+    return bool(garbage) and all(_read(now).get(shard) == entry for shard, entry in garbage.items())
+
+
+def _mended(now: bytes, newest: bytes) -> bytes:
+    """Return a bucket with what is not garbage as it is, and the rest as it was, which a person has written."""
+    whole = {shard: entry for shard, entry in _read(now).items() if _is_entry(entry)}
+    rest = {shard: entry | {"changed_by": "ann"} for shard, entry in _entries(newest).items()}
+    return _with(newest, rest | whole)
+
+
+def _read(bucket: bytes) -> Entries:
+    try:
+        return _entries(bucket)
+    except (ValueError, KeyError):
+        return {}
+
+
+def _is_entry(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("leader_epoch"), int) and bool(entry.get("isr"))
+
+
 def _shards(tree: Tree) -> Tree:
     """Return what is said of shards."""
     return {path: node for path, node in tree.items() if path.startswith(SHARDS)}
-
-
-Entries = dict[str, dict[str, Any]]
 
 
 def _entries(bucket: bytes) -> Entries:

@@ -10,7 +10,7 @@ import pytest
 from coordinator.core.cluster.znodes import NODES_LIVE
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkCreate
 from tests.sim.cluster.mix import draw_cluster_mix
-from tests.sim.cluster.put_back import OldValueWorld
+from tests.sim.cluster.put_back import GarbledWorld, OldValueWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
@@ -61,4 +61,9 @@ def test_a_registration_that_is_garbage_costs_nobody_else_anything(name: str, va
 
 def test_an_older_value_that_is_put_in_the_place_of_a_newer_one_is_followed_by_nobody() -> None:
     outcome = run_cluster_seed(2, story_lines=40, kind=OldValueWorld)
+    assert not outcome.broken, outcome.shown
+
+
+def test_shards_of_which_nothing_can_be_read_are_changed_by_nobody_and_go_on_when_that_is_put_right() -> None:
+    outcome = run_cluster_seed(7, story_lines=40, kind=GarbledWorld)
     assert not outcome.broken, outcome.shown
