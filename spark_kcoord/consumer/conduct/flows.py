@@ -275,8 +275,7 @@ class Flows:
         committed: Mapping[Key, Any] = {}
         if unknown and self.settings.is_member:
             committed = yield from self.committer.committed(unknown, left_s)
-        policy = self.settings["auto_offset_reset"] or "latest"
-        by_policy = {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[policy]
+        by_policy = self._start_by_policy
         grants = []
         for key in subscription.by_hand:
             known = committed[key].offset if key in committed else None
@@ -291,13 +290,17 @@ class Flows:
                 self.machine.seek(key, start)
         self.fetch()
 
+    @property
+    def _start_by_policy(self) -> int:
+        policy = self.settings["auto_offset_reset"] or "latest"
+        return {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[policy]
+
     def _grow(self) -> None:
         """Read all partitions of the topics that there are by now, without a group."""
         found = self._growth.look(self.subscription)
         if found is None:
             return
-        policy = self.settings["auto_offset_reset"] or "latest"
-        start = AT_BEGINNING if policy == "earliest" or not found.is_first else AT_END
+        start = self._start_by_policy if found.is_first else AT_BEGINNING
         helds = {key: self.machine.held(key) for key in found.partitions}
         self.machine.assign(
             held.grant if held is not None else Grant(*key, None, None, start) for key, held in helds.items()

@@ -17,6 +17,7 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord.consumer import errors
+from spark_kcoord.consumer.conduct.kafka import Lookup
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Told
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import CoordinatorAwayError, KcoordError, MemberClosedError, RefusedError
@@ -330,6 +331,19 @@ def test_a_partition_by_hand_that_starts_nowhere_is_an_error_until_somebody_seek
     for call in (rig.poll, lambda: rig.position(P0)):
         with pytest.raises(errors.StartNotKnownError, match="Nobody says where t-0 starts"):
             call()
+    rig.seek(P0, 3)
+    assert rig.offsets() == [(0, 3)]
+
+
+def test_topics_without_a_group_start_nowhere_where_the_policy_is_none_until_somebody_seeks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Lookup, "topics_of", lambda *_: {P0: "id"})
+    rig = Rig({("t", 0): 4}, (), group_id=None, coordinators=None, bootstrap_servers="k:1", auto_offset_reset="none")
+    rig.subscribe(["t"])
+    with pytest.raises(errors.StartNotKnownError, match="Nobody says where t-0 starts"):
+        while not rig.poll(timeout_ms=1_000):
+            pass
     rig.seek(P0, 3)
     assert rig.offsets() == [(0, 3)]
 
