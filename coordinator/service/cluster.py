@@ -434,6 +434,7 @@ def identity_of(
             for shard, log in opened.items()
         },
         damaged=directory.damaged,
+        lacks=directory.memory.lacks,
         place=place,
     )
 

@@ -398,6 +398,8 @@ def test_a_directory_knows_its_cluster_its_starts_and_what_it_has_obeyed(harness
     assert disk.memory == ClusterMemory(5, 4, {0: 7, 11: 3})
     disk.remember(6)
     assert disk.memory == ClusterMemory(6, 4, {0: 7, 11: 3})
+    disk.remember_seen(4, {0: 8}, {11})
+    assert disk.memory == ClusterMemory(6, 4, {0: 8}, frozenset({11}))
 
 
 def test_a_log_that_is_damaged_counts_as_damaged_until_that_was_told(harness: Harness) -> None:

@@ -23,11 +23,13 @@ class JoinedCluster:
 class RememberSeen:
     """The versions in ZooKeeper are to be in the directory before the next effect: smaller ones are of before.
 
-    `buckets` are the versions of the buckets by number, `node_epoch` that of this life.
+    `buckets` are the versions of the buckets by number, `node_epoch` that of the last life, None before the first one.
+    `lacks` are the shards that this node is to leave as soon as their entries can be read.
     """
 
-    node_epoch: int
+    node_epoch: int | None
     buckets: Mapping[int, int]
+    lacks: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ class Identity:
     `place` is what no copy of the directory shares with it: this process is the only one there. Empty if not known.
     `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
     `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
-    aside. `forms` is the cluster that this node makes where there is none.
+    aside. `lacks` are shards that it could not leave yet, since their entries could not be read. `forms` is the cluster
+    that this node makes where there is none.
     """
 
     node_id: int
@@ -55,6 +56,7 @@ class Identity:
     seen: ZkSeen = field(default_factory=ZkSeen)
     log_ends: Mapping[int, LogEnd] = field(default_factory=dict)
     damaged: frozenset[int] = frozenset()
+    lacks: frozenset[int] = frozenset()
     place: str = ""
 
 

@@ -4,13 +4,11 @@ A frozen value; `step` makes the next one and what is to be done. It stops the n
 names both sides, where ZooKeeper and the data directory are not of one cluster or not of one time, or where another
 directory lives under the same node id. A node whose disk is new, or older than the cluster has seen, leaves every
 in-sync set in the multi that registers it, and one with a damaged shard leaves that shard's: nobody may be elected for
-what it has lost.
+what it has lost. What cannot be read then it leaves as soon as it can; see `leaving`.
 """
 
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
-
-import msgspec.structs
 
 from coordinator.core.cluster import observer as observing
 from coordinator.core.cluster.effects import (
@@ -33,6 +31,7 @@ from coordinator.core.cluster.events import (
 )
 from coordinator.core.cluster.identity import Identity, ZkSeen, contradiction, gone_back, has_lost_all, seen_in
 from coordinator.core.cluster.image import Image
+from coordinator.core.cluster.leaving import found_lacking, lacked, leaves_of, shards_lost
 from coordinator.core.cluster.observer import Observer
 from coordinator.core.cluster.transactions import (
     OVERTAKEN,
@@ -41,6 +40,7 @@ from coordinator.core.cluster.transactions import (
     Operations,
     change_state,
     form_cluster,
+    leave_late,
     register,
 )
 from coordinator.core.cluster.troubles import part_left, part_removed
@@ -50,7 +50,6 @@ from coordinator.core.cluster.znodes import (
     SHARDS,
     LiveNode,
     NodeState,
-    ShardEntry,
     known_path,
     live_path,
 )
@@ -258,6 +257,11 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         return _wait_for_the_other(registration, live.value, doubt, now_ms)
     if registration.has_lost_all is None:
         registration = replace(registration, has_lost_all=has_lost_all(image, identity))
+    lost = shards_lost(image, identity, is_all=bool(registration.has_lost_all))
+    leaves: list[BucketChange] = []
+    lacks = identity.lacks
+    if registration.lived is None:
+        leaves, lacks = leaves_of(image, identity.node_id, lost), lacked(image, identity, lost)
     mine = LiveNode(
         node_epoch=0,  # which `register` sets
         directory_id=identity.directory_id,
@@ -267,6 +271,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         state=registration.state,
         log_ends=dict(identity.log_ends),
         place=identity.place,
+        lacks=tuple(sorted(lacks)),
     )
     multis = register(
         identity.node_id,
@@ -274,9 +279,21 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         mine,
         starts=identity.starts,
         former_live=None if live is None else live.version,
-        leaves=_leaves(image, identity, is_all=bool(registration.has_lost_all)) if registration.lived is None else (),
+        leaves=leaves,
     )
-    return _ask(registration, multis[0], multis[1:])
+    registration, remember = _remember_lacks(registration, lacks)
+    registration, asked = _ask(registration, multis[0], multis[1:])
+    return registration, remember + asked
+
+
+def _remember_lacks(registration: Registration, lacks: frozenset[int]) -> Result:
+    """Have the directory know what is not left yet before it is registered: the next start would know nothing of it."""
+    identity = registration.identity
+    if lacks <= identity.lacks:
+        return registration, ()
+    identity = replace(identity, lacks=identity.lacks | lacks)
+    remember = RememberSeen(identity.seen.node_epoch, identity.seen.buckets, identity.lacks)
+    return replace(registration, identity=identity), (remember,)
 
 
 def _go_on_living(registration: Registration, node_epoch: int, now_ms: int) -> Result:
@@ -288,25 +305,29 @@ def _go_on_living(registration: Registration, node_epoch: int, now_ms: int) -> R
 def _see(registration: Registration, node_epoch: int, now_ms: int) -> Result:
     """Take in how far ZooKeeper is, and have it remembered: at once when a life begins, else not too often."""
     seen = seen_in(registration.observer.image, node_epoch, registration.identity.seen)
-    identity = replace(registration.identity, seen=seen)
+    live = registration.observer.image.live.get(registration.identity.node_id)
+    lacks = registration.identity.lacks if live is None else frozenset(live.value.lacks)
+    has_left = lacks != registration.identity.lacks
+    identity = replace(registration.identity, seen=seen, lacks=lacks)
     registration = replace(registration, identity=identity, is_first_look=False)
     former = registration.remembered
     is_new_life = former is None or former.node_epoch != node_epoch
-    if seen == former or (now_ms < registration.remember_after_ms and not is_new_life):
+    if not has_left and (seen == former or (now_ms < registration.remember_after_ms and not is_new_life)):
         return registration, ()
     registration = replace(registration, remembered=seen, remember_after_ms=now_ms + REMEMBER_EVERY_MS)
-    return registration, (RememberSeen(node_epoch, seen.buckets),)
+    return registration, (RememberSeen(node_epoch, seen.buckets, lacks),)
 
 
 def _say_state(registration: Registration) -> Result:
-    """Have ZooKeeper say of this node what is wanted of it; not where its lives are not counted any more."""
+    """Have ZooKeeper say of this node what is so; not where its lives are not counted any more."""
     image, node_id = registration.observer.image, registration.identity.node_id
     live, known = image.live.get(node_id), image.known.get(node_id)
-    if live is None or live.owner != registration.owner or live.value.state is registration.state:
+    if live is None or live.owner != registration.owner or known is None or known.version != live.value.node_epoch:
         return registration, ()
-    if known is None or known.version != live.value.node_epoch:
-        return registration, ()
-    return _ask(registration, change_state(node_id, live, registration.state))
+    if live.value.state is not registration.state:
+        return _ask(registration, change_state(node_id, live, registration.state))
+    found = found_lacking(image, node_id, live.value)
+    return (registration, ()) if found is None else _ask(registration, leave_late(node_id, live, *found))
 
 
 def _is_registered(registration: Registration) -> bool:
@@ -367,30 +388,3 @@ def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str,
 
 def _end(registration: Registration, why: str) -> Result:
     return replace(registration, is_over=True), (MayNotJoin(why),)
-
-
-def _leaves(image: Image, identity: Identity, *, is_all: bool) -> list[BucketChange]:
-    """Return the buckets in which this node is in sync with what it does not have, without it."""
-    changes = []
-    for number, bucket in image.buckets.items():
-        left = {
-            shard: _without(entry, identity.node_id)
-            for shard, entry in bucket.value.shards.items()
-            if identity.node_id in entry.isr and (is_all or shard in identity.damaged)
-        }
-        if left:
-            value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, **left})
-            changes.append(BucketChange(number, value, bucket.version))
-    return changes
-
-
-def _without(entry: ShardEntry, node_id: int) -> ShardEntry:
-    """Return the entry without a member, or a leader if that was it; to raise its epoch is the controller's."""
-    is_leader = entry.leader == node_id
-    return msgspec.structs.replace(
-        entry,
-        leader=None if is_leader else entry.leader,
-        leader_node_epoch=None if is_leader else entry.leader_node_epoch,
-        isr=tuple(node for node in entry.isr if node != node_id),
-        changed_by=f"node {node_id}, which lost its log",
-    )

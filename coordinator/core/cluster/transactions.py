@@ -114,6 +114,22 @@ def change_state(node_id: int, live: Versioned[LiveNode], state: NodeState) -> O
     return ZkSet(live_path(node_id), encode(value), live.version), ZkCheck(known_path(node_id), value.node_epoch)
 
 
+def leave_late(
+    node_id: int, live: Versioned[LiveNode], change: BucketChange | None, lacks: Iterable[int]
+) -> Operations:
+    """Have a node leave the in-sync sets of a bucket that could not be read when it registered; it `lacks` less then.
+
+    Without a change it is in none of them any more. The life is checked as in `change_state`.
+    """
+    value = msgspec.structs.replace(live.value, lacks=tuple(sorted(lacks)))
+    writes = () if change is None else (change.operation(),)
+    return (
+        *writes,
+        ZkSet(live_path(node_id), encode(value), live.version),
+        ZkCheck(known_path(node_id), value.node_epoch),
+    )
+
+
 def become_controller(
     epoch: Versioned[ControllerEpoch], node_id: int, node_epoch: int, *, former_active: int | None = None
 ) -> Operations:

@@ -108,7 +108,11 @@ class LogEnd(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class LiveNode(_Value, frozen=True, kw_only=True):
-    """`/nodes/live/N`, ephemeral: a node that runs. The node makes and changes it; the controller watches it."""
+    """`/nodes/live/N`, ephemeral: a node that runs. The node makes and changes it; the controller watches it.
+
+    `lacks` are shards in whose in-sync sets the node may be, and whose records it does not have: it leaves these as
+    soon as their entries can be read, and is elected for none of them before.
+    """
 
     node_epoch: _Count
     directory_id: _Text
@@ -119,6 +123,7 @@ class LiveNode(_Value, frozen=True, kw_only=True):
     log_ends: dict[int, LogEnd] = {}
     place: _Text = ""
     """The place of the directory, of which one process at most can be; empty from a release that does not say it."""
+    lacks: tuple[int, ...] = ()
 
 
 class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ Each is one line of JSON that a person can read, with a CRC-32C over the other f
 `ClusterDirectory` is the port to them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -45,12 +45,14 @@ class ClusterMemory:
     """The memory of a node of a cluster: the greatest controller epoch that it has ever obeyed, and what it has seen.
 
     `node_epoch` is the last under which it was registered, None if it never was. `buckets` are the versions of the
-    buckets in ZooKeeper as it has seen them last. What is older than that is of an earlier time.
+    buckets in ZooKeeper as it has seen them last. What is older than that is of an earlier time. `lacks` are shards
+    whose in-sync sets may count on what this directory does not have, for they could not be read.
     """
 
     controller_epoch: int = 0
     node_epoch: int | None = None
     buckets: Mapping[int, int] = field(default_factory=dict)
+    lacks: frozenset[int] = frozenset()
 
 
 class ClusterDirectory(Protocol):
@@ -91,7 +93,7 @@ class ClusterDirectory(Protocol):
         """Remember a greater controller epoch. Blocks for one small file. ValueError for a smaller one."""
         ...
 
-    def remember_seen(self, node_epoch: int, buckets: Mapping[int, int]) -> None:
+    def remember_seen(self, node_epoch: int | None, buckets: Mapping[int, int], lacks: Set[int] = frozenset()) -> None:
         """Remember how far ZooKeeper was when it was last seen, as in `ClusterMemory`. Blocks for one small file."""
         ...
 
@@ -129,6 +131,7 @@ class _Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     crc32c: str
     node_epoch: int | None = None
     buckets: dict[int, int] = {}
+    lacks: tuple[int, ...] = ()
 
 
 class _StoredFormat(msgspec.Struct, frozen=True):
@@ -168,17 +171,19 @@ def decode_meta(data: bytes, *, path_hint: str) -> DirectoryMeta:
 def encode_memory(memory: ClusterMemory) -> bytes:
     """Encode what is remembered as one line of JSON."""
     content: tuple[int | str, ...] = (memory.controller_epoch,)
-    buckets = dict(sorted(memory.buckets.items()))
+    buckets, lacks = dict(sorted(memory.buckets.items())), tuple(sorted(memory.lacks))
     if memory.node_epoch is not None:
         content += (memory.node_epoch, *(number for bucket in buckets.items() for number in bucket))
-    return _line(_Memory(memory.controller_epoch, _checksum(content), memory.node_epoch, buckets))
+    if lacks:
+        content += ("lacks", *lacks)
+    return _line(_Memory(memory.controller_epoch, _checksum(content), memory.node_epoch, buckets, lacks))
 
 
 def decode_memory(data: bytes, *, path_hint: str) -> ClusterMemory:
     """Decode what `encode_memory` wrote; raises CorruptLogError."""
     try:
         stored = msgspec.json.decode(data, type=_Memory)
-        memory = ClusterMemory(stored.controller_epoch, stored.node_epoch, stored.buckets)
+        memory = ClusterMemory(stored.controller_epoch, stored.node_epoch, stored.buckets, frozenset(stored.lacks))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(path_hint, error) from error
     if data != encode_memory(memory):

@@ -10,7 +10,7 @@ anything is written into it: it is one of ours, or nothing is in it.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -203,9 +203,9 @@ class NodeDirectory:
         if controller_epoch > obeyed:
             self._keep(replace(self.memory, controller_epoch=controller_epoch))
 
-    def remember_seen(self, node_epoch: int, buckets: Mapping[int, int]) -> None:
+    def remember_seen(self, node_epoch: int | None, buckets: Mapping[int, int], lacks: Set[int] = frozenset()) -> None:
         """Remember how far ZooKeeper was; see `ClusterDirectory.remember_seen`."""
-        self._keep(replace(self.memory, node_epoch=node_epoch, buckets=dict(buckets)))
+        self._keep(replace(self.memory, node_epoch=node_epoch, buckets=dict(buckets), lacks=frozenset(lacks)))
 
     def _keep(self, memory: ClusterMemory) -> None:
         write_atomically(self._files, self._data_dir / MEMORY, encode_memory(memory))
@@ -250,9 +250,9 @@ class WithDirectory:
         """Remember a controller epoch; see `ClusterDirectory.remember`."""
         self._directory.remember(controller_epoch)
 
-    def remember_seen(self, node_epoch: int, buckets: Mapping[int, int]) -> None:
+    def remember_seen(self, node_epoch: int | None, buckets: Mapping[int, int], lacks: Set[int] = frozenset()) -> None:
         """Remember how far ZooKeeper was; see `ClusterDirectory.remember_seen`."""
-        self._directory.remember_seen(node_epoch, buckets)
+        self._directory.remember_seen(node_epoch, buckets, lacks)
 
     def damage_was_told(self) -> None:
         """Take note that nobody relies on what was damaged; see `ClusterDirectory.damage_was_told`."""

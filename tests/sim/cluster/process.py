@@ -150,6 +150,7 @@ class ClusterProcess:
             seen=ZkSeen(disk.disk.memory.node_epoch, disk.disk.memory.buckets),
             log_ends=ends,
             damaged=damaged,
+            lacks=disk.disk.memory.lacks,
             place=self.name,
         )
         self.node = ClusterNode(
@@ -372,7 +373,7 @@ class ClusterProcess:
         self.disk.disk.remember(effect.controller_epoch)
 
     def _remember_seen(self, effect: RememberSeen) -> None:
-        self.disk.disk.remember_seen(effect.node_epoch, effect.buckets)
+        self.disk.disk.remember_seen(effect.node_epoch, effect.buckets, effect.lacks)
 
     def _notice(self, effect: e.Notice) -> None:
         if effect.kind == "registered" and self.disk.disk.damaged:

@@ -117,7 +117,11 @@ class Due:
         self._usual = Candidates(self._live, self._ready)
         self._usual_answering = Candidates(self._live, self._ready - self._late)
         self._usual_able = self._in_order(self._usual, self._draining)
-        self._special = office.stepped_down.keys() | {shard for shard, _, _ in office.unfit}
+        self._lacking: dict[int, set[int]] = {}
+        for node in self._live:
+            for shard in nodes[node].lacks:
+                self._lacking.setdefault(shard, set()).add(node)
+        self._special = office.stepped_down.keys() | {shard for shard, _, _ in office.unfit} | self._lacking.keys()
         self._asked_for = self._special | office.wanted.keys() | office.given_back
 
     @property
@@ -229,9 +233,9 @@ class Due:
         if shard not in self._special:
             return self._usual
         asked = self._stepped_down(shard, entry)
-        lacking: frozenset[int] = frozenset()
+        lacking = frozenset(self._lacking.get(shard, ()))
         if asked is not None and asked.reason is StepDownReason.LACKS_RECORDS and entry.leader is not None:
-            lacking = frozenset({entry.leader})
+            lacking |= {entry.leader}
         return Candidates(self._live, self._ready - self._unfit(shard), lacking)
 
     def _unfit(self, shard: int) -> set[int]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from random import Random
 
+import msgspec.structs
 import pytest
 
 from coordinator.core.cluster.effects import JoinedCluster, LifeBegan, MayNotJoin, RememberSeen, Stuck
@@ -28,6 +29,7 @@ from coordinator.core.cluster.znodes import (
     NodeState,
     ShardEntry,
     encode,
+    encode_bucket,
 )
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
@@ -83,6 +85,7 @@ class Newcomer:
         self.machine: Registration = begin(identity, TIMEOUT_MS)
         self.said: list[JoinedCluster | LifeBegan | MayNotJoin | Stuck] = []
         self.remembered = identity.seen
+        self.lacks = identity.lacks
         self.is_up = True
         self.port = SimulatedZooKeeper(
             world.servers,
@@ -114,7 +117,7 @@ class Newcomer:
                     self.port.commit(effect)
                 case RememberSeen():
                     assert self.is_up
-                    self.remembered = ZkSeen(effect.node_epoch, effect.buckets)
+                    self.remembered, self.lacks = ZkSeen(effect.node_epoch, effect.buckets), effect.lacks
                 case JoinedCluster():
                     self.said.append(effect)
                     self.world.schedule.after(5, self.take, Remembered())
@@ -283,6 +286,93 @@ def test_a_damaged_shard_is_left_alone() -> None:
     world.run()
     assert again.said == [LifeBegan(1)]
     assert world.isrs() == [(1, 2), (2,)]
+
+
+NEW = identity(1, directory="new")
+OLDER = identity(1, starts=1, cluster="c1")
+DAMAGED = replace(identity(1, starts=2, cluster="c1"), damaged=frozenset({0, 1}))
+GARBAGE = b"garbage"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("back", [NEW, OLDER, DAMAGED], ids=["new", "older", "damaged"])
+def test_in_sync_sets_that_cannot_be_read_are_left_as_soon_as_they_can(back: Identity, is_restarted: bool) -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    world.run(4_000)
+    right = world.servers.tree["/shards/0"].data
+    _set(world, "/shards/0", GARBAGE)
+    again = Newcomer(world, back)
+    world.run()
+    assert again.said[-1] == LifeBegan(1)
+    assert world.image().live[1].value.lacks == (0, 1), "nobody may elect it"
+    assert again.lacks == {0, 1}
+    if is_restarted:
+        again.kill()
+        again = Newcomer(
+            world,
+            replace(back, starts=3, cluster_id="c1", damaged=frozenset(), seen=again.remembered, lacks=again.lacks),
+        )
+    else:
+        world.servers.expire(again.port.owner)
+    world.run()
+    assert again.said[-1] == LifeBegan(2)
+    assert world.image().live[1].value.lacks == (0, 1)
+    _set(world, "/shards/0", right)
+    world.run()
+    entries = [entry for _, entry in world.image().shards()]
+    assert [(entry.leader, entry.isr, entry.leader_epoch) for entry in entries] == [(None, (2,), 1), (2, (2,), 1)]
+    assert world.image().live[1].value.lacks == ()
+    assert again.lacks == frozenset()
+
+
+def test_a_node_leaves_once_what_it_could_not_read_and_stays_in_what_it_has_come_back_into() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    world.run(4_000)
+    right = world.servers.tree["/shards/0"].data
+    _set(world, "/shards/0", right.replace(b'"replicas":[2,1]', b'"replicas":[]'))
+    again = Newcomer(world, NEW)
+    world.run()
+    assert (world.isrs(), world.image().live[1].value.lacks) == ([(2,)], (1,)), "an entry speaks for itself alone"
+    _set(world, "/shards/0", right)
+    world.run()
+    assert world.isrs() == [(1, 2), (2,)], "shard 0 was left before, and somebody has taken it back"
+    _set(world, "/shards/0", right)
+    world.run()
+    assert world.isrs() == [(1, 2), (2, 1)]
+    assert again.said == [JoinedCluster("c1", 2), LifeBegan(1)]
+
+
+def test_a_bucket_that_is_missing_lacks_nothing_where_none_was_ever_made() -> None:
+    world = World()
+    one = Newcomer(world, identity(1))
+    world.run()
+    one.kill()
+    world.run(4_000)
+    again = Newcomer(world, NEW)
+    world.run()
+    assert again.said[-1] == LifeBegan(1)
+    assert world.image().live[1].value.lacks == ()
+
+
+def test_a_bucket_that_is_missing_beside_others_is_left_when_it_is_put_back() -> None:
+    world, one, _ = two_nodes()
+    _set(world, "/cluster", encode(replace_buckets(CLUSTER)))
+    bucket = world.image().buckets[0].value
+    world.write(ZkSet("/shards/0", encode_bucket(Bucket(shards={0: bucket.shards[0]})), 0))
+    one.kill()
+    world.run(4_000)
+    again = Newcomer(world, NEW)
+    world.run()
+    assert (again.said[-1], world.image().live[1].value.lacks) == (LifeBegan(1), (1,))
+    world.write(*next(change_shards(0, [BucketChange(1, Bucket(shards={1: bucket.shards[1]}), None)])))
+    world.run()
+    assert world.isrs() == [(2,), (2,)]
+
+
+def replace_buckets(cluster: Cluster) -> Cluster:
+    return msgspec.structs.replace(cluster, buckets=2)
 
 
 def test_a_node_id_that_is_in_use_is_refused_with_whom_it_belongs_to() -> None:

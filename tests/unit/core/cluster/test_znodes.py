@@ -69,7 +69,7 @@ def test_what_is_stored_is_this() -> None:
         b'"leader_node_epoch":9,"removing":[],"replicas":[1,2,3],"unclean_epoch":0}}}'
     )
     assert encode(LIVE) == (
-        b'{"addresses":{"members":"n1:9292","peers":"n1:9293"},"directory_id":"d1",'
+        b'{"addresses":{"members":"n1:9292","peers":"n1:9293"},"directory_id":"d1","lacks":[],'
         b'"log_ends":{"7":{"end":1202,"leader_epoch":4}},"node_epoch":3,"place":"","rack":"r1","release":"0.1.0",'
         b'"state":"draining"}'
     )

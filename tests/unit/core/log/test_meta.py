@@ -40,6 +40,8 @@ def test_what_is_remembered_keeps_its_bytes() -> None:
     seen = ClusterMemory(12, 3, {10: 4, 0: 7})
     assert encode_memory(seen) == GOLDEN_SEEN
     assert decode_memory(GOLDEN_SEEN, path_hint="cluster.json") == seen
+    for lacking in (ClusterMemory(lacks=frozenset({7, 0})), ClusterMemory(12, 3, {10: 4}, frozenset({5}))):
+        assert decode_memory(encode_memory(lacking), path_hint="cluster.json") == lacking
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ WELL = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2, 3), 
 LED_BY_2 = msgspec.structs.replace(WELL, leader=2, replicas=(2, 1, 3))
 SHARD = 3
 NOTHING: Mapping[str, Any] = {}
+NOTHING_LACKED: Mapping[int, tuple[int, ...]] = {}
 
 
 def changed(
@@ -26,6 +27,7 @@ def changed(
     states: Mapping[int, NodeState] | None = None,
     *,
     others: ShardEntry = WELL,
+    lacks: Mapping[int, tuple[int, ...]] = NOTHING_LACKED,
     **office: Any,
 ) -> dict[int, ShardEntry]:
     """Return what is due of six shards, of which one has this entry and the others are led well by node 1."""
@@ -39,6 +41,7 @@ def changed(
                 rack="r",
                 release="1",
                 state=(states or {}).get(node, NodeState.READY),
+                lacks=lacks.get(node, ()),
             ),
             0,
             owner=node,
@@ -177,3 +180,12 @@ def test_a_drained_leader_whose_epoch_is_spoilt_begins_the_next_at_once() -> Non
     spoilt = stepped_down(StepDownReason.SPOILT_EPOCH)
     after = changed(alone, {1: NodeState.DRAINING}, others=LED_BY_2, **spoilt)
     assert {shard: (each.leader, each.leader_epoch) for shard, each in after.items()} == {SHARD: (1, 5)}
+
+
+def test_a_node_that_says_that_it_lacks_a_shard_is_not_elected_for_it_and_leaves_its_in_sync_set_then() -> None:
+    led_by_nobody = msgspec.structs.replace(WELL, leader=None, leader_node_epoch=None)
+    (elected,) = changed(led_by_nobody, lacks={1: (SHARD,)}).values()
+    assert (elected.leader, elected.isr) == (2, (2, 3))
+    assert changed(LED_BY_2, lacks={1: (SHARD,)}) == {}, "while there is a leader the node leaves by itself"
+    (alone,) = changed(msgspec.structs.replace(led_by_nobody, isr=(1, 4)), lacks={1: (SHARD,)}).values()
+    assert (alone.leader, alone.isr) == (None, (4,)), "who has everything is waited for"
