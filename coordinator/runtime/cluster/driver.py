@@ -73,7 +73,8 @@ class ClusterDriver(Driver):
         self._is_turn_awaited = False
         self._deleted_keep_ms = deleted_keep_ms
         self._delete_due_ms = 0
-        self._began_ms = self.clock.wall_ms() - self.clock.monotonic_ms()
+        self._began_ms = self.clock.wall_ms()
+        self._monotonic_began_ms = self.clock.monotonic_ms()
         self._logs = LogWork(self._loop, self._disk, self._report, self.disk_failed, self._lived_to_ms, self._log)
         self._perform_own: dict[type, Callable[[Any], None]] = {
             JoinedCluster: self._join,
@@ -136,11 +137,14 @@ class ClusterDriver(Driver):
         now_ms = self.clock.monotonic_ms()
         if now_ms >= self._delete_due_ms:
             self._delete_due_ms = now_ms + DELETE_EVERY_MS
-            self._logs.delete_aside(self._lived_to_ms() - self._deleted_keep_ms)
+            before_ms = self._lived_to_ms() - self._deleted_keep_ms
+            # The clock may have been wrong when this life began: what is from before it is kept for as long in it.
+            if before_ms >= self._began_ms:
+                self._logs.delete_aside(before_ms)
 
     def _lived_to_ms(self) -> int:
         """Return the start's wall time and the time lived since: a clock that is set deletes nothing any sooner."""
-        return self._began_ms + self.clock.monotonic_ms()
+        return self._began_ms + self.clock.monotonic_ms() - self._monotonic_began_ms
 
     def _run(self, decide: Callable[..., list[Any]], *arguments: object) -> None:
         super()._run(decide, *arguments)
