@@ -7,6 +7,7 @@ in-sync set in the multi that registers it, and one with a damaged shard leaves 
 what it has lost. What cannot be read then it leaves as soon as it can; see `leaving`.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
@@ -236,7 +237,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         why = why or _why_replaced(registration)
     else:
         why = contradiction(image, identity, registration.lived)
-    if why and why != registration.doubt:
+    if why and _without_numbers(why) != _without_numbers(registration.doubt):
         # One read is of several moments, between which another process may have registered.
         return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)
     if why:
@@ -344,6 +345,11 @@ def _is_former_life(live: LiveNode, identity: Identity) -> bool:
     """Say whether a registration is surely of a process that has ended: it ran where this one has the lock now."""
     is_same_place = live.place == identity.place or not (live.place and identity.place)
     return live.directory_id == identity.directory_id and is_same_place
+
+
+def _without_numbers(why: str) -> str:
+    """Return a reason as it stays while others write there: versions and epochs grow, and buckets take turns."""
+    return re.sub(r"[0-9]+", "", why)
 
 
 def _why_replaced(registration: Registration) -> str:

@@ -39,6 +39,7 @@ from coordinator.core.cluster.zookeeper import (
     ZkMultiDone,
     ZkOperation,
     ZkRead,
+    ZkReadDone,
     ZkRefusal,
     ZkRefused,
     ZkSet,
@@ -123,6 +124,15 @@ class Newcomer:
                     self.world.schedule.after(5, self.take, Remembered())
                 case _:
                     self.said.append(effect)
+
+
+class Hurried(Newcomer):
+    """One that reads a bucket which others write all the time: never twice the same."""
+
+    def take(self, event: RegistrationEvent) -> None:
+        if isinstance(event, ZkReadDone):
+            changed(self.world)
+        super().take(event)
 
 
 def identity(node_id: int, *, directory: str = "", starts: int = 1, cluster: str = "", place: str = "") -> Identity:
@@ -502,6 +512,16 @@ def test_a_node_whose_session_is_in_the_copy_stops_as_soon_as_it_is_connected_to
     for node in (one, two):
         assert node.said[-1] == MayNotJoin(OLDER_VERSION)
         assert not is_of_our_time(node.machine)
+
+
+def test_a_node_stops_at_an_older_zookeeper_though_others_write_there_all_the_time() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    again = Hurried(world, replace(identity(1, starts=2, cluster="c1"), seen=ZkSeen(0, {0: 10_000})))
+    world.run(2_000)
+    (said,) = again.said
+    assert isinstance(said, MayNotJoin)
+    assert "and this node has seen 10000" in said.why
 
 
 def test_a_bucket_that_somebody_removes_and_puts_back_stops_nobody_who_saw_it() -> None:
