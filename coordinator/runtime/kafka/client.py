@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from coordinator.runtime.kafka.failures import (
     say_topic_refused,
     why_no_descriptor,
 )
+from coordinator.runtime.kafka.late_leaders import LateLeaders, LeaderKey
 
 _NO_ERROR: Final = 0
 _UNKNOWN_TOPIC_OR_PARTITION: Final = 3
@@ -58,6 +59,14 @@ class ClusterView:
     cluster_id: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class EndsAnswer:
+    """Answers about the ends of partitions, in the order asked, and the time waited for leaders that gave none."""
+
+    ends: list[ResolvedOffset]
+    waited_s: float
+
+
 class KafkaClient:
     """A connected client; raises KafkaAwayError when no bootstrap server can be talked to."""
 
@@ -75,6 +84,7 @@ class KafkaClient:
         self._stopping = threading.Lock()
         self._net: NetworkSelector | None = None
         self._manager: KafkaConnectionManager | None = None
+        self._late = LateLeaders(self._send_list, self._call_at, _answers_of, 2 * request_timeout_ms / 1000)
         reasons = []
         for address in self._bootstrap:
             try:
@@ -147,6 +157,22 @@ class KafkaClient:
         }
         return [ends[answer.topic, answer.partition] if answer.offset == _LIST_LATEST else answer for answer in found]
 
+    def list_ends(self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]) -> EndsAnswer:
+        """Ask where partitions end, again and again: leaders that are late are not waited for.
+
+        Their answers are told by a later call. What cannot be told now has a None offset and a why.
+        """
+        by_leader, answers = _by_leader(offsets, leaders)
+        try:
+            told = self._open_manager.run(self._late.ask, by_leader)
+        except _FAULTS as error:
+            raise self._away(error) from error
+        self._take_in(told.results, by_leader, answers)
+        answers.update(told.answers)
+        late = "the leader has not answered yet"
+        ends = [answers.get((asked.topic, asked.partition)) or _unknown(asked, late) for asked in offsets]
+        return EndsAnswer(ends, told.waited_s)
+
     def interrupt(self) -> None:
         """Stop the library's thread, which fails the call in progress; the only method for another thread."""
         with self._stopping:
@@ -166,18 +192,23 @@ class KafkaClient:
     def _list_once(
         self, offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
     ) -> list[ResolvedOffset]:
-        by_leader: dict[tuple[int, bool], list[OffsetToResolve]] = {}
-        answers: dict[TopicPartition, ResolvedOffset] = {}
-        for asked in offsets:
-            leader = leaders.get((asked.topic, asked.partition))
-            if leader is None:
-                answers[asked.topic, asked.partition] = _unknown(asked, "the partition has no leader now")
-            else:
-                by_leader.setdefault((leader, asked.is_read_committed), []).append(asked)
+        by_leader, answers = _by_leader(offsets, leaders)
         try:
             results = self._open_manager.run(self._ask_leaders, by_leader)
         except _FAULTS as error:
             raise self._away(error) from error
+        self._take_in(results, by_leader, answers)
+        return [
+            answers.get((asked.topic, asked.partition)) or _unknown(asked, "the leader left it out of its answer")
+            for asked in offsets
+        ]
+
+    def _take_in(
+        self,
+        results: Iterable[tuple[LeaderKey, Any]],
+        by_leader: Mapping[LeaderKey, Sequence[OffsetToResolve]],
+        answers: dict[TopicPartition, ResolvedOffset],
+    ) -> None:
         for key, result in results:
             if isinstance(result, KafkaError):
                 for asked in by_leader[key]:
@@ -185,26 +216,20 @@ class KafkaClient:
                     answers[asked.topic, asked.partition] = _unknown(asked, why)
             else:
                 answers.update(_answers_of(result))
-        return [
-            answers.get((asked.topic, asked.partition)) or _unknown(asked, "the leader left it out of its answer")
-            for asked in offsets
-        ]
 
     async def _ask_any(self, request: Any) -> Any:
         """Ask the broker that has the least to do; runs in the library's loop."""
         return await self._connection(self._open_manager.least_loaded_node()).send_request(request)
 
     async def _ask_leaders(
-        self, by_leader: Mapping[tuple[int, bool], Sequence[OffsetToResolve]]
-    ) -> list[tuple[tuple[int, bool], Any]]:
+        self, by_leader: Mapping[LeaderKey, Sequence[OffsetToResolve]]
+    ) -> list[tuple[LeaderKey, Any]]:
         """Ask all leaders at once, in a request for each isolation level; runs in the library's loop."""
         asked = []
-        results: list[tuple[tuple[int, bool], Any]] = []
+        results: list[tuple[LeaderKey, Any]] = []
         for key, offsets in by_leader.items():
-            leader, is_read_committed = key
             try:
-                request = _list_request(offsets, is_read_committed=is_read_committed)
-                asked.append((key, self._connection(leader).send_request(request)))
+                asked.append((key, self._send_list(key, offsets)))
             except KafkaError as error:
                 results.append((key, error))
         for key, answer in asked:
@@ -213,6 +238,15 @@ class KafkaClient:
             except KafkaError as error:
                 results.append((key, error))
         return results
+
+    def _send_list(self, key: LeaderKey, offsets: Sequence[OffsetToResolve]) -> Any:
+        """Ask a leader where partitions begin, end or were; in the library's loop. Raises KafkaError."""
+        leader, is_read_committed = key
+        return self._connection(leader).send_request(_list_request(offsets, is_read_committed=is_read_committed))
+
+    def _call_at(self, when_s: float, act: Callable[[], object]) -> object:
+        assert self._net is not None, "it was made"
+        return self._net.call_at(when_s, act)
 
     # ---- the beginning ----------------------------------------------------------------------------------------------
 
@@ -297,6 +331,21 @@ class KafkaClient:
     def _away(self, error: Exception) -> KafkaAwayError:
         why = say_failure(error, self._request_timeout_ms)
         return KafkaAwayError(f"Kafka at {self._names} cannot be reached: {why}")
+
+
+def _by_leader(
+    offsets: Sequence[OffsetToResolve], leaders: Mapping[TopicPartition, int]
+) -> tuple[dict[LeaderKey, list[OffsetToResolve]], dict[TopicPartition, ResolvedOffset]]:
+    """Return what each leader is to be asked, and an answer for what has none."""
+    by_leader: dict[LeaderKey, list[OffsetToResolve]] = {}
+    answers: dict[TopicPartition, ResolvedOffset] = {}
+    for asked in offsets:
+        leader = leaders.get((asked.topic, asked.partition))
+        if leader is None:
+            answers[asked.topic, asked.partition] = _unknown(asked, "the partition has no leader now")
+        else:
+            by_leader.setdefault((leader, asked.is_read_committed), []).append(asked)
+    return by_leader, answers
 
 
 def _list_request(offsets: Sequence[OffsetToResolve], *, is_read_committed: bool) -> ListOffsetsRequest:

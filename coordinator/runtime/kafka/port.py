@@ -6,7 +6,8 @@ lookups are then answered with the reason instead of an offset. A question that 
 and costs no other one; a bug of the thread's own has it begin anew, as often as it tries a Kafka that is away. Polling
 never takes more than a tenth of the thread's time, nor of the interpreter that it shares with the event loop: the ends
 of very many partitions are read piece by piece, with lookups and new topics between, and all of them so rarely that it
-takes a twentieth of the time. Does not promise that two answers are of one moment.
+takes a twentieth of the time. To wait for a leader that does not answer is no work: the ends of the others are read as
+often as without it. Does not promise that two answers are of one moment.
 """
 
 import random
@@ -31,7 +32,7 @@ from coordinator.core.events import (
 )
 from coordinator.protocol.ids import LATEST, TopicPartition
 from coordinator.runtime.kafka.access import KafkaAccess
-from coordinator.runtime.kafka.client import ClusterView, KafkaAwayError, KafkaClient
+from coordinator.runtime.kafka.client import ClusterView, EndsAnswer, KafkaAwayError, KafkaClient
 from coordinator.runtime.kafka.kept_client import KeptClient
 from coordinator.runtime.kafka.questions import ask_apart, merged
 from coordinator.runtime.security.reread import Reread
@@ -98,6 +99,7 @@ class KafkaPort:
         self._leaders: dict[TopicPartition, int] = {}
         self._known_topics: dict[str, TopicMetadata] = {}
         self._topics_due_s = 0.0
+        self._topics_soonest_s = 0.0
         self._ends_due_s = 0.0
         self._ends_round: _EndsRound | None = None
         self._told_refused: frozenset[tuple[str, str]] = frozenset()
@@ -181,6 +183,7 @@ class KafkaPort:
             self._read_topics(topics, lists_all=lists_all)
             self._leaders = {key: leader for key, leader in self._leaders.items() if key[0] in topics}
             self._known_topics = {name: topic for name, topic in self._known_topics.items() if name in topics}
+            self._topics_soonest_s = _next_due(started_s, 0)
             self._topics_due_s = _next_due(started_s, self._settings.topics_poll_ms)
         elif new_topics:
             self._read_topics(new_topics)
@@ -250,6 +253,16 @@ class KafkaPort:
         """Ask where partitions begin, end or were; an answer for each, in the order asked."""
         return list(chain.from_iterable(ask_apart(offsets, self._ask_offsets, self._no_offsets)))
 
+    def _ask_ends(self, offsets: Sequence[OffsetToResolve]) -> EndsAnswer:
+        try:
+            return self._kept.get().list_ends(offsets, self._leaders)
+        except BaseException:
+            self._kept.drop()
+            raise
+
+    def _no_ends(self, offsets: Sequence[OffsetToResolve], error: Exception) -> EndsAnswer:
+        return EndsAnswer(self._no_offsets(offsets, error), 0.0)
+
     def _read_some_ends(self, topics: frozenset[str]) -> None:
         """Read the next piece of the ends; tell of them once all are read, and begin anew after the interval."""
         started_s = time.monotonic()
@@ -260,13 +273,15 @@ class KafkaPort:
         turn = self._ends_round
         piece, turn.to_read = turn.to_read[:ENDS_AT_ONCE], turn.to_read[ENDS_AT_ONCE:]
         asked = [OffsetToResolve(topic, number, LATEST) for topic, number in piece if topic in topics]
-        for answer in self._list_offsets(asked) if asked else ():
+        told = ask_apart(asked, self._ask_ends, self._no_ends) if asked else []
+        for answer in chain.from_iterable(each.ends for each in told):
             if answer.offset is None:
                 turn.is_lacking = True
             else:
                 turn.ends[answer.topic, answer.partition] = answer.offset
-        turn.spent_s += time.monotonic() - started_s
-        self._ends_due_s = _next_due(started_s, 0)
+        worked_from_s = started_s + sum(each.waited_s for each in told)
+        turn.spent_s += time.monotonic() - worked_from_s
+        self._ends_due_s = _next_due(worked_from_s, 0)
         if not turn.to_read:
             self._end_round(turn, is_told=bool(piece))
 
@@ -276,7 +291,7 @@ class KafkaPort:
         if is_told:
             self._emit(EndOffsetsRead(turn.ends))
         if turn.is_lacking:
-            self._topics_due_s = 0.0
+            self._topics_due_s = min(self._topics_due_s, self._topics_soonest_s)
         interval_s = max(self._settings.ends_poll_ms / 1000, _ENDS_SHARE_OF_TIME * turn.spent_s)
         self._ends_due_s = max(self._ends_due_s, turn.begun_s + interval_s)
 

@@ -17,7 +17,7 @@ from coordinator.core.events import (
     TopicsRead,
 )
 from coordinator.protocol.ids import EARLIEST, LATEST
-from coordinator.runtime.kafka.client import ClusterView, KafkaAwayError
+from coordinator.runtime.kafka.client import ClusterView, EndsAnswer, KafkaAwayError
 from coordinator.runtime.kafka.port import ENDS_AT_ONCE, KafkaPort
 from coordinator.runtime.kafka.questions import ask_apart
 from tests.helpers.loopback import RememberedLog
@@ -66,6 +66,9 @@ class ScriptedKafka:
             else ResolvedOffset(asked.topic, asked.partition, None, why="NotLeaderForPartitionError")
             for asked in offsets
         ]
+
+    def list_ends(self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]) -> EndsAnswer:
+        return EndsAnswer(self.list_offsets(offsets, leaders), 0.0)
 
     def interrupt(self) -> None:
         self.interrupted.set()
@@ -377,6 +380,24 @@ def test_ends_that_take_long_to_read_are_read_less_often() -> None:
         port.watch_topics(frozenset({"t"}))
         inbox.wait_for(EndOffsetsRead, 3)
     assert begun_s[2] - begun_s[1] >= 0.5  # a tenth of the time would be 0.3 s
+
+
+def test_waiting_for_a_leader_that_does_not_answer_delays_no_reading_of_ends() -> None:
+    kafka = ManyPartitions(2)
+    kafka.unknown = {1}
+    begun_s: list[float] = []
+
+    def wait(offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]) -> EndsAnswer:
+        begun_s.append(time.monotonic())
+        time.sleep(0.5)
+        return EndsAnswer(kafka.list_offsets(offsets, leaders), time.monotonic() - begun_s[-1])
+
+    kafka.list_ends = wait  # type: ignore[method-assign]
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        ends = inbox.wait_for(EndOffsetsRead, 3)[-1].ends
+    assert ends == {("t", 0): 0}
+    assert begun_s[2] - begun_s[1] < 4  # as work it would be 10 s
 
 
 def test_a_lookup_does_not_wait_until_the_ends_of_all_partitions_are_read() -> None:
