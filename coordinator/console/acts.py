@@ -1,10 +1,12 @@
 """The acts of operators that the console offers: what each needs, the requests it is made of, and what came of it.
 
 They are those of the command line, with the same requests, the same refusals and the same audit. Each is a dry run
-first. To do it a reason is needed, and the group's name where a position may be lost. Pure.
+first. To do it a reason is needed, and the group's name where a position may be lost; where such an act says as what
+the group was shown, it is done to that group or not at all. Pure.
 """
 
 import difflib
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -123,6 +125,8 @@ def check(kind: Kind, group: str, act: Act) -> None:
         _scope(text)
     if kind.takes_target:
         target_of(act)
+    if act.shown and not kind.loses_position:
+        raise BadQueryError(f"'{kind.name}' moves no position: leave out 'shown'")
     if act.dry_run:
         return
     if not act.why.strip():
@@ -211,7 +215,25 @@ def requests_of(kind: Kind, group: str, act: Act, described: DescribeGroupRespon
             return [DeleteGroup(group, who, why, dry)]
 
 
-def result_of(kind: Kind, group: str, act: Act, answers: Iterable[Response]) -> ActResult:
+def shown_of(kind: Kind, act: Act, described: DescribeGroupResponse) -> str:
+    """Return a digest of what an act that may lose positions rests on: partitions, their owners, and where they are.
+
+    An owner commits all the time, so where it has got to does not count, unless the act goes from there. A reset takes
+    the partition from its owner, which does.
+    """
+    meant = frozenset(_named(described, act.topics, lambda _: True)) if act.topics else None
+    is_relative = kind.takes_target and act.to == ResetKind.SHIFT
+    digest = hashlib.sha256()
+    for one in described.partitions:
+        if meant is None or (one.topic, one.partition) in meant:
+            is_moving = one.member_id is not None and kind.takes_target and not is_relative
+            committed = None if is_moving else one.committed
+            owner = (one.member_id, one.owner_epoch, one.is_stopping)
+            digest.update(repr((one.topic, one.partition, committed, owner)).encode())
+    return digest.hexdigest()
+
+
+def result_of(kind: Kind, group: str, act: Act, answers: Iterable[Response], shown: str = "") -> ActResult:
     """Return what came of an act."""
     rows: list[ActRow] = []
     left_out = 0
@@ -245,6 +267,7 @@ def result_of(kind: Kind, group: str, act: Act, answers: Iterable[Response]) -> 
         rows=rows,
         left_out=left_out,
         refused=refused,
+        shown=shown,
     )
 
 

@@ -290,7 +290,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     `topics` are `topic` or `topic:0,1`, and none stands for all, of a pause for the group as a whole. `to` and `value`
     say where a reset leads: earliest, latest, current, or offset, shift, timestamp and duration with a value. To do
-    it, `why` has to say the reason, and `confirm` the group's name where a position may be lost.
+    it, `why` has to say the reason, and `confirm` the group's name where a position may be lost. With `shown` from the
+    answer to the dry run such an act is refused where positions or owners have changed since.
     """
 
     dry_run: bool = True
@@ -301,6 +302,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     to: str = ""
     value: str = ""
     release_claims: bool = False
+    shown: str = ""
 
 
 class ActRow(Document, frozen=True):
@@ -316,7 +318,10 @@ class ActRow(Document, frozen=True):
 
 
 class ActResult(Document, frozen=True):
-    """The outcome of an act; of a pause of very many partitions some are not named, which `left_out` counts."""
+    """The outcome of an act; of a pause of very many partitions some are not named, which `left_out` counts.
+
+    `shown` stands for what the dry run of an act that may lose positions rests on; to do it, it is sent back.
+    """
 
     group: str
     act: str
@@ -325,3 +330,4 @@ class ActResult(Document, frozen=True):
     rows: list[ActRow]
     left_out: int
     refused: int
+    shown: str

@@ -1,6 +1,8 @@
 """Acts as they are asked for, by the API and by pages: whether they are allowed, asked in portions, and answered."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from coordinator.console import acts
@@ -16,7 +18,15 @@ from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, 
 from coordinator.protocol.text.counts import counted
 
 ACTS_AT_ONCE: Final = 2
+SHOWN_OTHERWISE: Final = (
+    "nothing is changed: positions or owners of the partitions have changed since this was shown, by another act or by "
+    "members that go on; look at it anew. A shift of partitions that are read needs a pause of them first"
+)
 CHANGES_ARE_OFF: Final = "changes are off: start the console with --allow-changes"
+
+
+class ShownOtherwiseError(Exception):
+    """An act that was confirmed as it was shown, where that is not so any more; the text says so."""
 
 
 class Actor:
@@ -24,19 +34,29 @@ class Actor:
 
     def __init__(self) -> None:
         self._turn = threading.Semaphore(ACTS_AT_ONCE)
+        self._lock = threading.Lock()
+        self._moving: set[str] = set()
 
     def act(self, reader: Reader, group: str, name: str, act: Act) -> ActResult:
         """Do an act for whom a reader answers, or say what it would do.
 
-        Raises NotAllowedError, BadQueryError, NotKnownError, RefusedError and NotHeardError.
+        Raises NotAllowedError, BadQueryError, NotKnownError, RefusedError, ShownOtherwiseError and NotHeardError.
         """
         if not reader.settings.allow_changes:
             raise NotAllowedError(CHANGES_ARE_OFF)
         kind = acts.kind_of(name)
         acts.check(kind, group, act)
+        if kind.loses_position and not act.dry_run:
+            with self._alone(group):
+                return self._act(reader, group, kind, act)
+        return self._act(reader, group, kind, act)
+
+    def _act(self, reader: Reader, group: str, kind: acts.Kind, act: Act) -> ActResult:
         described = None
-        if acts.needs_description(kind, act):
-            described = reader.answer_of(self._turn, group, DescribeGroup(group), DescribeGroupResponse)
+        if acts.needs_description(kind, act) or (act.shown and not act.dry_run):
+            described = self._described(reader, group)
+        if act.shown and not act.dry_run and (described is None or acts.shown_of(kind, act, described) != act.shown):
+            raise ShownOtherwiseError(SHOWN_OTHERWISE)
         requests = acts.requests_of(kind, group, act, described, reader.who)
         answers: list[Response] = []
         for request in requests:
@@ -50,7 +70,26 @@ class Actor:
                         f"{error}; {counted(done, 'partition is', 'partitions are')} done all the same"
                     ) from error
                 raise
-        return acts.result_of(kind, group, act, answers)
+        if not (kind.loses_position and act.dry_run):
+            return acts.result_of(kind, group, act, answers)
+        described = described or self._described(reader, group)
+        return acts.result_of(kind, group, act, answers, acts.shown_of(kind, act, described))
+
+    def _described(self, reader: Reader, group: str) -> DescribeGroupResponse:
+        return reader.answer_of(self._turn, group, DescribeGroup(group), DescribeGroupResponse)
+
+    @contextmanager
+    def _alone(self, group: str) -> Iterator[None]:
+        """Keep others from moving positions of a group between the look at them and the act; raises RefusedError."""
+        with self._lock:
+            if group in self._moving:
+                raise RefusedError("another act moves positions of this group now: wait for it, and look at it anew")
+            self._moving.add(group)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._moving.discard(group)
 
     def _ask(self, reader: Reader, group: str, request: acts.Change) -> Response:
         turns, timeout_s = (*reader.own_turns, self._turn), reader.settings.timeout_s

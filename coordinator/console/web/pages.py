@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -15,7 +16,7 @@ from coordinator.console.documents import Act
 from coordinator.console.known import tables
 from coordinator.console.known.assignment_map import assignment_map
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor
+from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor, ShownOtherwiseError
 from coordinator.console.web.api import FORESEEN, ReaderOf
 from coordinator.console.web.assets import ASSETS
 from coordinator.console.web.operations import openapi
@@ -228,15 +229,20 @@ def _act_endpoint(reader_of: ReaderOf, actor: Actor) -> Callable[[Request], Coro
                 to=given.get("to", ""),
                 value=given.get("value", ""),
                 release_claims=given.get("release_claims") == "yes",
+                shown=given.get("shown", ""),
             )
-            told = actor.act(reader, group, name, act)
+            try:
+                told, sentence = actor.act(reader, group, name, act), ""
+            except ShownOtherwiseError as error:
+                act = msgspec.structs.replace(act, dry_run=True)
+                told, sentence = actor.act(reader, group, name, act), str(error)
         except (UnicodeError, ValueError) as error:
             text = str(error) if isinstance(error, BadQueryError) else "the form cannot be read"
             return HTMLResponse(render(_templates, "act_failed.html", sentence=text), 400)
         except tuple(FORESEEN) as error:
             return HTMLResponse(render(_templates, "act_failed.html", sentence=str(error)), FORESEEN[type(error)][0])
-        values = {"told": told, "act": act, "kind": KINDS[name], "most": _ROWS_SHOWN}
-        return HTMLResponse(render(_templates, "act_result.html", **values))
+        values = {"told": told, "act": act, "kind": KINDS[name], "most": _ROWS_SHOWN, "sentence": sentence}
+        return HTMLResponse(render(_templates, "act_result.html", **values), 409 if sentence else 200)
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(answer, reader_of(request), request.path_params, await request.body())

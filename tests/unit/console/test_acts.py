@@ -1,6 +1,8 @@
 """Acts: what each has to say, the requests it is made of, and what is answered."""
 
+import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -153,6 +155,32 @@ def test_a_preview_shows_old_new_and_delta_and_what_is_refused() -> None:
     assert found.summary == "2 partitions would change; 1 is refused. Nothing has been changed yet."
 
 
+def shown(name: str, *partitions: PartitionDescription, **said: Any) -> str:
+    return acts.shown_of(acts.kind_of(name), Act(**said), described("g", *partitions))
+
+
+def test_what_is_shown_is_another_thing_once_a_partition_has_moved_come_or_another_owner() -> None:
+    to: dict[str, Any] = {"to": "earliest", "topics": ["t"]}
+    at = shown("reset-offsets", partition(0, 5, 9, None), **to)
+    assert at == shown("reset-offsets", partition(0, 5, 99, None), partition(0, 1, 2, topic="u"), **to)
+    for others in (
+        [partition(0, 6, 9, None)],
+        [partition(0, 5, 9)],
+        [partition(0, 5, 9, None), partition(1, None, 9, None)],
+    ):
+        assert shown("reset-offsets", *others, **to) != at
+
+
+def test_an_owner_that_reads_on_is_no_change_but_for_a_shift() -> None:
+    before, after = partition(0, 5, 9), partition(0, 6, 9)
+    again = PartitionDescription("t", 0, 5, 9, "m", 8)
+    assert shown("reset-offsets", before, to="latest") == shown("reset-offsets", after, to="latest")
+    assert shown("reset-offsets", before, to="latest") != shown("reset-offsets", again, to="latest")
+    assert shown("reset-offsets", before, to="shift") != shown("reset-offsets", after, to="shift")
+    assert shown("delete-offsets", before) != shown("delete-offsets", after)
+    assert shown("delete-group", before) != shown("delete-group", after)
+
+
 class TestByHttp:
     ACTS = "/api/v1/groups/g/acts"
 
@@ -246,3 +274,58 @@ class TestByHttp:
             assert [one.is_dry_run for one in asked] == [True, False]
             unread = world.client.post("/groups/g/acts/pause", content=b"topics=%ff\xff", headers=mark)
             assert (unread.status_code, "cannot be read" in unread.text) == (400, True)
+
+    def test_an_act_that_moves_positions_is_done_once_as_it_was_shown(self) -> None:
+        before, after = (described("g", partition(0, at, 9, None)) for at in (5, 3))
+        answers: dict[Any, Any] = {
+            DescribeGroup: [before, before, after],
+            ResetOffsets: ResetOffsetsResponse(results=(ResetResult("t", 0, old_offset=5, new_offset=3),)),
+        }
+        act: dict[str, Any] = {"to": "shift", "value": "-2"}
+        done = {**act, "dry_run": False, "why": "w", "confirm": "g"}
+        with ScriptedCoordinator(answers) as coordinator:
+            world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
+            done["shown"] = world.post(f"{self.ACTS}/reset-offsets", act).json()["shown"]
+            assert world.post(f"{self.ACTS}/reset-offsets", done).status_code == 200
+            said = world.post(f"{self.ACTS}/reset-offsets", done)
+            assert (said.status_code, said.json()["error"]) == (409, "changed")
+            assert "positions or owners of the partitions have changed since this was shown" in said.json()["message"]
+            form = f"to=shift&value=-2&step=execute&why=w&confirm=g&shown={done['shown']}"
+            page = world.client.post("/groups/g/acts/reset-offsets", content=form, headers={"x-kcoord-console": "page"})
+            assert page.status_code == 409
+            now = acts.shown_of(acts.kind_of("reset-offsets"), Act(**act), after)
+            for words in ("Not done: nothing is changed", "would be set", f'name="shown" value="{now}"'):
+                assert words in page.text
+            asked = [one.is_dry_run for one in coordinator.asked if isinstance(one, ResetOffsets)]
+            assert asked == [True, False, True]
+
+    def test_a_group_is_deleted_as_it_was_shown(self) -> None:
+        before, after = (described("g", partition(0, at, 9, None)) for at in (5, 6))
+        answers: dict[Any, Any] = {DescribeGroup: [before, after], DeleteGroup: DeleteGroupResponse()}
+        with ScriptedCoordinator(answers) as coordinator:
+            world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
+            done = {"dry_run": False, "why": "w", "confirm": "g"}
+            done["shown"] = world.post(f"{self.ACTS}/delete-group", {}).json()["shown"]
+            assert world.post(f"{self.ACTS}/delete-group", done).json()["error"] == "changed"
+
+    def test_a_second_act_that_moves_positions_is_refused_while_the_first_is_under_way(self) -> None:
+        begun, goes_on = threading.Event(), threading.Event()
+
+        def answer(_: object) -> ResetOffsetsResponse:
+            begun.set()
+            assert goes_on.wait(30)
+            return ResetOffsetsResponse(results=(ResetResult("t", 0, old_offset=9, new_offset=4),))
+
+        act = {"to": "earliest", "dry_run": False, "why": "w", "confirm": "g"}
+        with (
+            ScriptedCoordinator({DescribeGroup: GROUP, ResetOffsets: answer}) as coordinator,
+            ThreadPoolExecutor() as pool,
+        ):
+            world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True, timeout_s=30)
+            first = pool.submit(world.post, f"{self.ACTS}/reset-offsets", act)
+            assert begun.wait(30)
+            second = world.post(f"{self.ACTS}/reset-offsets", act)
+            goes_on.set()
+            assert first.result(30).status_code == 200
+        assert (second.status_code, second.json()["error"]) == (409, "refused")
+        assert "another act moves positions of this group now" in second.json()["message"]
