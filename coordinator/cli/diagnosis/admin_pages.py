@@ -4,6 +4,8 @@ The pages are our own: a line of the metrics is a name, labels or none, and a va
 """
 
 import re
+import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,20 +35,39 @@ class Page:
 
 
 def read_page(address: Address, path: str, timeout_s: float) -> Page:
-    """Return a page of an admin port; raises PageError."""
+    """Return a page of an admin port, all of which comes within the time; raises PageError."""
+    where = f"{format_address(address)}{path}"
     connection = HTTPConnection(*address, timeout=timeout_s)
+    late = threading.Event()
+    end: threading.Timer | None = None
     try:
+        connection.connect()
+        # A time-out of the socket is that of each read, which a port that trickles never lets come.
+        end = threading.Timer(timeout_s, _cut_off, (connection.sock, late))
+        end.daemon = True
+        end.start()
         connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read(MOST_BYTES + 1)
     except (OSError, HTTPException, ValueError) as error:
-        why = "timed out" if isinstance(error, TimeoutError) else getattr(error, "strerror", None) or repr(error)
-        raise PageError(f"{format_address(address)}{path} cannot be read: {why}") from error
+        is_late = late.is_set() or isinstance(error, TimeoutError)
+        why = "timed out" if is_late else getattr(error, "strerror", None) or repr(error)
+        raise PageError(f"{where} cannot be read: {why}") from error
     finally:
+        if end is not None:
+            end.cancel()
         connection.close()
+    if late.is_set():
+        raise PageError(f"{where} cannot be read: timed out")
     text = body[:MOST_BYTES].decode(errors="replace")
     is_cut = len(body) > MOST_BYTES
     return Page(answer.status, text[: text.rfind("\n") + 1] if is_cut else text, is_cut)
+
+
+def _cut_off(connection: socket.socket, late: threading.Event) -> None:
+    late.set()
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def admin_checks(addresses: tuple[Address, ...], timeout_s: float) -> Iterator[Check]:

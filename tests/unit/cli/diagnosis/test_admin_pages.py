@@ -1,6 +1,10 @@
 """The pages of an admin port: a real server of them is asked, and what it says is judged."""
 
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 
 import pytest
@@ -78,6 +82,40 @@ def test_a_page_that_is_too_long_is_cut_at_a_line_and_that_is_told(
 def test_a_page_that_is_no_http_is_an_error_with_its_address() -> None:
     with pytest.raises(PageError, match=r"127\.0\.0\.1:\d+/readyz cannot be read"):
         read_page(unused_address(), "/readyz", 1)
+
+
+@contextmanager
+def saying(say_it: Callable[[socket.socket], None]) -> Iterator[Address]:
+    """A port of which each connection is said something, until it is closed."""
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                with connection, suppress(OSError):
+                    say_it(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listening.getsockname()
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
+def test_a_port_that_trickles_holds_nobody_for_longer_than_the_time_out(head: bytes) -> None:
+    def trickle(connection: socket.socket) -> None:
+        connection.sendall(head)
+        for _ in range(100):
+            connection.sendall(b"x")
+            time.sleep(0.1)
+
+    with saying(trickle) as address:
+        begun_s = time.monotonic()
+        with pytest.raises(PageError, match="cannot be read: timed out"):
+            read_page(address, "/metrics", 0.5)
+        assert time.monotonic() - begun_s < 4
 
 
 @pytest.mark.parametrize(
