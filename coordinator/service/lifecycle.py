@@ -7,7 +7,6 @@ on standard output says that members are served.
 import asyncio
 import contextlib
 import socket
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from coordinator.core.log.entry import StorageError
 from coordinator.protocol.text.addresses import Address, format_address, parse_address
 from coordinator.runtime.disk.log_disk import LogDisk
 from coordinator.runtime.driver import TICK_MS
+from coordinator.runtime.process.ready_line import say_ready
 from coordinator.runtime.process.signals import Signals
 from coordinator.runtime.security.audit_log import AuditLog
 from coordinator.runtime.security.reread import Reread, Watch
@@ -98,8 +98,7 @@ async def let_members_in(server: Server, log: FilteringBoundLogger) -> None:
     """Accept members from now on, and say so; raises ListenError."""
     address = format_address(await server.accept())
     log.info("listening", address=address)
-    sys.stdout.write(f"{READY_LINE}{address}\n")
-    sys.stdout.flush()
+    say_ready(f"{READY_LINE}{address}")
 
 
 @contextlib.asynccontextmanager

@@ -1,6 +1,5 @@
 """`kcoord console`: pages and a REST API about groups and the cluster, in a process of its own."""
 
-import sys
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ from coordinator.cli.parts.asking import Coordinator, Timeout, coordinators_of, 
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.client.operating.author import who_asks
 from coordinator.protocol.text.addresses import parse_address
+from coordinator.runtime.process.ready_line import say_ready
 
 _LISTEN = "127.0.0.1:7480"
 _LONGEST_NAME = 238
@@ -86,12 +86,8 @@ def console(
         )
         raise typer.Exit(ExitCode.ERROR) from None
 
-    def say_ready(url: str) -> None:
-        sys.stdout.write(f"kcoord: console on {url}\n")
-        sys.stdout.flush()
-
     try:
-        run(settings, say_ready)
+        run(settings, lambda url: say_ready(f"kcoord: console on {url}"))
     except ConsoleError as error:
         notes.print(f"error: {error}")
         raise typer.Exit(ExitCode.ERROR) from None
