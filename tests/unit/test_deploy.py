@@ -134,5 +134,12 @@ def test_the_unit_may_write_where_its_data_is() -> None:
     assert service["StateDirectoryMode"] == "0700"
 
 
+def test_the_unit_may_write_where_the_page_has_the_audit_log() -> None:
+    service = unit()["Service"]
+    assert (service["ProtectSystem"], service["LogsDirectoryMode"]) == ("strict", "0700")
+    page = (DEPLOY.parent / "docs" / "PRODUCTION.md").read_text()
+    assert f"`/var/lib/{service['StateDirectory']}`, `/var/log/{service['LogsDirectory']}` for [`audit.file`]" in page
+
+
 def test_the_settings_of_the_manifest_are_settings() -> None:
     assert set(tomllib.loads(TOML)) <= set(Settings.model_fields)
