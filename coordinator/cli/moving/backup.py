@@ -210,7 +210,11 @@ def _checksum(document: Any) -> str:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put a backup at a path, whole or not at all, for its maker alone to read; raises BackupError."""
+    """Put a backup at a path, whole or not at all, for its maker alone to read; raises BackupError.
+
+    A link is followed: what it leads to is replaced, and it stays.
+    """
+    path = Path(os.path.realpath(path))
     suffix = f".{os.getpid()}{TEMPORARY_SUFFIX}"
     try:
         write_atomically(OsFiles(), path, data, suffix)

@@ -113,6 +113,18 @@ def test_place_that_is_no_file_is_left_as_it_is(run: Run, world: NodeWorld, tmp_
     assert (tmp_path / "link").is_symlink()
 
 
+def test_what_a_link_leads_to_is_replaced_and_the_link_stays(run: Run, world: NodeWorld, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "target").write_text("before")
+    link = tmp_path / "link"
+    link.symlink_to("kept/target")
+    assert run(world, "cluster", "backup", str(link), "--overwrite").exit_code == 0
+    assert link.is_symlink()
+    assert (kept / "target").read_text() != "before"
+    assert [path.name for path in kept.iterdir()] == ["target"]
+
+
 def test_a_backup_is_not_written_to_standard_output(run: Run, world: NodeWorld) -> None:
     ran = run(world, "cluster", "backup", "-")
     assert (ran.exit_code, ran.asked) == (2, ())
