@@ -6,10 +6,23 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.parts.exits import notes
+from coordinator.protocol.text.addresses import format_address, parse_addresses
 from coordinator.protocol.text.counts import counted
 
+
+def _brokers(text: str) -> str:
+    """Return the addresses of brokers as they were given; raises typer.BadParameter for what is none."""
+    try:
+        return ",".join(format_address(address) for address in parse_addresses(text))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-Kafka = Annotated[str, typer.Option("--kafka", metavar="HOST:PORT", help="A broker, such as that of `kcoord dev up`.")]
+Kafka = Annotated[
+    str,
+    typer.Option("--kafka", parser=_brokers, metavar="HOST:PORT", help="A broker, such as that of `kcoord dev up`."),
+]
 
 
 def topic(

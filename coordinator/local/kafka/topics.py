@@ -1,5 +1,6 @@
 """Makes topics of a broker on this machine and fills them, for trying things out and for tests."""
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Final
 
@@ -45,15 +46,18 @@ def produce_numbers(servers: str, topic: str, records: int) -> int:
             raise LocalServiceError(
                 f"Kafka at {servers} has no topic {topic!r}. Make it with `kcoord dev topic {topic}`."
             )
-        sent = [
-            producer.send(
-                topic, f"event {number}".encode(), str(number).encode(), partition=partitions[number % len(partitions)]
-            )
-            for number in range(records)
-        ]
+        failures: deque[Exception] = deque(maxlen=1)  # what was written is forgotten: there may be millions
+        for number in range(records):
+            partition = partitions[number % len(partitions)]
+            sent = producer.send(topic, f"event {number}".encode(), str(number).encode(), partition=partition)
+            sent.add_errback(failures.append)
+            if failures:
+                break
         producer.flush(_FLUSH_TIMEOUT_S)
-        for future in sent:
-            future.get(timeout=_FLUSH_TIMEOUT_S)
+        if failures:
+            raise failures[0]
+    except ValueError as error:
+        raise LocalServiceError(f"{topic!r} is not the name of a topic: {error}.") from error
     except KafkaError as error:
         raise LocalServiceError(f"Records cannot be written to topic {topic!r} on {servers}: {error}.") from error
     finally:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 def say_ready(line: str) -> None:
     """Write a line to standard output, if that takes it."""
-    if sys.stdout is None:  # type: ignore[unreachable]  # closed before the interpreter began
+    if sys.stdout is None:  # closed before the interpreter began
         return
     try:
         sys.stdout.write(f"{line}\n")

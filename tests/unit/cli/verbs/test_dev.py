@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from coordinator.cli import app
 from coordinator.cli.verbs.dev import ending_when_asked, keep_running
 from coordinator.local.errors import LocalServiceError
 
@@ -99,3 +101,11 @@ def test_a_node_that_ends_as_it_is_started_again_ends_the_command(monkeypatch: p
     monkeypatch.setattr("coordinator.cli.verbs.dev.time.sleep", lambda _: node.stop())
     with pytest.raises(LocalServiceError, match="Node 1 ended by itself"):
         keep_running([], services)
+
+
+@pytest.mark.parametrize("verb", ["topic", "produce"])
+@pytest.mark.parametrize("kafka", ["", "host", "host:abc", ":::"])
+def test_an_address_that_is_none_is_told_without_a_traceback(verb: str, kafka: str) -> None:
+    told = CliRunner().invoke(app, ["dev", verb, "t", "--kafka", kafka])
+    assert told.exit_code == 2
+    assert "is not HOST:PORT" in told.output or "is ambiguous" in told.output
