@@ -90,4 +90,4 @@ def test_no_tick_is_missed_in_a_simulated_cluster(seed: int, monkeypatch: pytest
     monkeypatch.setattr(Ticks, "matters", matters)
     outcome = run_cluster_seed(seed, story_lines=20)
     assert outcome.broken == "", outcome.shown
-    assert passed_over[0] > 300
+    assert passed_over[0] > 100, "it is seen at work"
