@@ -3,6 +3,7 @@
 A replica says once what is to be sent; here it is sent as room comes, from the tail in memory or, if it is older than
 that, as it was read from the disk. A stream belongs to one fetch of one epoch, and ends with it. All streams to one
 follower share a window besides: what all leaders send it waits for one disk, and what is sent to it for one connection.
+What waits for its disk goes on to wait when a contact ends, and counts in the stream that follows there.
 """
 
 from collections import deque
@@ -69,13 +70,19 @@ class Streams:
         self._streams: dict[tuple[int, int], Stream] = {}
         self._read: dict[tuple[int, int], tuple[Batch, ...]] = {}
         """Records that were read for streams and not sent yet."""
+        self._left: dict[tuple[int, int], deque[tuple[int, int]]] = {}
+        """What was under way in streams whose contact has ended: the follower has taken it, or asks for it again."""
 
     def push(self, push: PushRecords) -> None:
         """Have a follower sent what its leader says."""
         key = push.follower, push.shard
         stream = self._streams.get(key)
         if stream is None or not stream.is_of(push.leader_epoch, push.fetch):
-            self._streams[key] = Stream(push, push.begin)
+            left = self._left.pop(key, ()) if stream is None else stream.under_way
+            # What is not before the new begin did not come, or is in the follower's log no longer.
+            under_way = deque(each for each in left if each[0] <= push.begin)
+            size = sum(size for _, size in under_way)
+            self._streams[key] = Stream(push, push.begin, under_way=under_way, bytes=size)
             self._read.pop(key, None)
         else:
             stream.push = push
@@ -83,10 +90,13 @@ class Streams:
     def progressed(self, follower: int, shard: int, leader_epoch: int, fetch: int, durable_end: int) -> None:
         """Count what has come to a follower's disk as arrived."""
         stream = self._streams.get((follower, shard))
-        if stream is None or not stream.is_of(leader_epoch, fetch):
-            return
-        while stream.under_way and stream.under_way[0][0] <= durable_end:
-            stream.bytes -= stream.under_way.popleft()[1]
+        if stream is None:
+            left = self._left.get((follower, shard))
+            while left and left[0][0] <= durable_end:
+                left.popleft()
+        elif stream.is_of(leader_epoch, fetch):
+            while stream.under_way and stream.under_way[0][0] <= durable_end:
+                stream.bytes -= stream.under_way.popleft()[1]
 
     def was_read(self, read: LogRead) -> None:
         """Take what was read for a stream; without records it is read again when there are more."""
@@ -110,12 +120,14 @@ class Streams:
             stream.is_reading, stream.reading_bytes, stream.sent = False, 0, max(begin, stream.sent)
 
     def end_peer(self, peer: int) -> None:
-        """End the streams to a peer without a connection."""
+        """End the streams to a peer without a connection, whose disk may have a lot to write all the same."""
+        self._left |= {key: stream.under_way for key, stream in self._streams.items() if key[0] == peer}
         self._end(lambda follower, _: follower == peer)
 
     def end_shard(self, shard: int) -> None:
         """End the streams of a shard that is led here no longer."""
         self._end(lambda _, other: other == shard)
+        self._left = {key: left for key, left in self._left.items() if key[1] != shard}
 
     def _end(self, is_over: Callable[[int, int], bool]) -> None:
         for key in [key for key in self._streams if is_over(*key)]:

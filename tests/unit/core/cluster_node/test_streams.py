@@ -170,3 +170,29 @@ def test_what_is_read_or_ended_counts_in_a_followers_window() -> None:
     assert sent(streams, kept) == [(2, 0, 2)]
     streams.end_shard(0)
     assert [stream.push.shard for stream in due(streams)] == [1]
+
+
+def test_a_contact_that_ends_and_begins_lets_no_more_be_ahead_of_a_disk_that_stands() -> None:
+    streams, kept = Streams(4 * SIZE, 6 * SIZE), tail(0, 40)
+    begin, taken = 0, 0
+    for fetch in range(1, 6):
+        streams.push(push(begin, 40, fetch=fetch))
+        streams.progressed(2, 0, 1, fetch, 0)
+        count = sum(count for *_, count in sent(streams, kept))
+        begin, taken = begin + count, taken + count
+        streams.end_peer(2)
+    assert taken == 4
+    streams.progressed(2, 0, 1, 6, 4)
+    streams.push(push(4, 40, fetch=6))
+    assert sent(streams, kept) == [(2, 0, 4)], "it has said what is on its disk before there was more to send"
+
+
+def test_what_did_not_come_before_a_contact_ended_is_under_way_no_longer() -> None:
+    streams, kept = Streams(4 * SIZE, 6 * SIZE), tail(0, 40)
+    streams.push(push(0, 40))
+    assert sent(streams, kept) == [(2, 0, 4)]
+    streams.end_peer(2)
+    streams.push(push(0, 40, fetch=2))
+    assert sent(streams, kept) == [(2, 0, 4)]
+    streams.progressed(2, 0, 1, 2, 4)
+    assert sent(streams, kept) == [(2, 0, 4)]
