@@ -259,6 +259,8 @@ class KafkaClient:
             return f"no answer from {address} in {timeout_s:g} s"
         except OSError as error:
             return say_system_error(error)
+        except UnicodeError as error:
+            return f"{address} names no host that a name server could be asked for ({error})"
         return ""
 
     def _why_not_entered(self, address: str) -> str:

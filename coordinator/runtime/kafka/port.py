@@ -205,15 +205,17 @@ class KafkaPort:
 
     def _read_topics(self, topics: frozenset[str], *, lists_all: bool = False) -> ClusterView:
         if lists_all:
-            view = self._kept.get().read_all_topics(topics)
+            view = self._known(self._kept.get().read_all_topics(topics))
         else:
             view = merged(ask_apart(sorted(topics), self._ask_topics, self._refuse_topics))
         if view.brokers:
             self._say_reachable(view)
         self._say_refused(view)
+        for name in (*view.absent, *view.topics):
+            before, now = self._known_topics.pop(name, None), view.topics.get(name)
+            for partition in range(now.partitions if now else 0, before.partitions if before else 0):
+                self._leaders.pop((name, partition), None)  # where it ends could never be read again
         self._known_topics.update(view.topics)
-        for name in view.absent:
-            self._known_topics.pop(name, None)
         for topic in view.topics.values():
             for partition, leader in enumerate(topic.leaders):
                 if leader is None:
@@ -227,10 +229,22 @@ class KafkaPort:
 
     def _ask_topics(self, names: Sequence[str]) -> ClusterView:
         try:
-            return self._kept.get().read_topics(frozenset(names))
+            return self._known(self._kept.get().read_topics(frozenset(names)))
         except BaseException:
             self._kept.drop()
             raise
+
+    def _known(self, view: ClusterView) -> ClusterView:
+        """Return an answer of a broker that knows its cluster; raises KafkaAwayError.
+
+        One that has only begun, and waits to be told, names no brokers and says that there is no topic, of each.
+        """
+        if not view.brokers:
+            names = ", ".join(self._settings.bootstrap_servers)
+            raise KafkaAwayError(
+                f"Kafka at {names} cannot be asked yet: the broker that answered has only begun, and knows no brokers"
+            )
+        return view
 
     def _refuse_topics(self, names: Sequence[str], error: Exception) -> ClusterView:
         if not names:

@@ -1,5 +1,6 @@
 """The reasons that people read when Kafka cannot be asked: what is, and not what the library happened to raise."""
 
+import socket
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from coordinator.runtime.kafka.client import KafkaAwayError, KafkaClient
 from coordinator.runtime.kafka.failures import say_failure, why_no_descriptor
 
 ASKS_WITH_FEW_DESCRIPTORS = """
@@ -46,6 +48,17 @@ def test_process_without_descriptors_is_told_so_and_not_that_kafka_is_none(free:
     said = said_with(free)
     assert "no file descriptor left for a connection (its limit is 256); raise the limit with `ulimit -n`" in said
     assert "broker" not in said
+
+
+def test_bootstrap_server_that_is_no_name_is_told_and_costs_no_other_one() -> None:
+    """The server behind it was never asked, and the node told of a bug of its own."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        second = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(KafkaAwayError) as raised:
+            KafkaClient(["kafka-1..example:9092", second], 300, 300)
+    said = str(raised.value)
+    assert "kafka-1..example:9092 names no host that a name server could be asked for" in said
+    assert "does not answer as a Kafka broker in 300 ms" in said
 
 
 def test_silence_is_told_as_silence() -> None:

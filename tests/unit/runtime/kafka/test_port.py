@@ -203,6 +203,34 @@ def test_after_a_failure_everything_watched_is_asked_again_over_a_new_client() -
     assert ("close", None) in kafka.asked
 
 
+def test_a_broker_that_has_only_begun_proves_nothing_about_topics() -> None:
+    """It said of each that there is none, and twice in a row that stood for topics that were deleted."""
+
+    class Begun(ScriptedKafka):
+        has_only_begun = False
+
+        def read_topics(self, names: frozenset[str]) -> ClusterView:
+            view = super().read_topics(names)
+            return ClusterView({}, names, {}, {}, None) if self.has_only_begun else view
+
+    kafka = Begun()
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for(TopicsRead, 2)
+        kafka.has_only_begun = True
+        port.resolve_offsets(4, [OffsetToResolve("u", 0, LATEST)])
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+        assert (resolved.offsets[0].offset, resolved.offsets[0].is_absent) == (None, False)
+        assert "the broker that answered has only begun" in resolved.offsets[0].why
+        for lists_all in (False, True):
+            port.watch_topics(frozenset({"t"}), lists_all=lists_all)
+            inbox.wait_for(KafkaFailed, 3 if lists_all else 2)
+        kafka.has_only_begun = False
+        reads = len(inbox.wait_for(TopicsRead))
+        inbox.wait_for(TopicsRead, reads + 1)
+    assert [event for event in inbox.events if isinstance(event, TopicsRead) and event.absent] == []
+
+
 def test_closing_interrupts_the_call_in_progress_and_says_nothing_more() -> None:
     kafka = ScriptedKafka()
     kafka.blocks = True
@@ -420,6 +448,33 @@ def test_ends_that_cannot_be_read_have_the_topics_looked_at_once_a_round() -> No
     assert ends == {("t", number): number for number in range(1, count, 2)}
     first = kafka.pieces.index(ENDS_AT_ONCE)
     assert kafka.pieces[first : first + 5] == [ENDS_AT_ONCE, ENDS_AT_ONCE, ENDS_AT_ONCE, 0, ENDS_AT_ONCE]
+
+
+def test_ends_of_a_topic_that_is_gone_or_smaller_now_are_not_asked_for() -> None:
+    """They could never be read, so that Kafka was asked about all topics with each round of the ends."""
+
+    class Shrunk(ManyPartitions):
+        gone: frozenset[str] = frozenset()
+
+        def read_topics(self, names: frozenset[str]) -> ClusterView:
+            view = super().read_topics(names)
+            topics = {name: topic for name, topic in view.topics.items() if name not in self.gone}
+            return replace(view, topics=topics, absent=self.gone & names)
+
+    kafka = Shrunk(3)
+    with running(kafka, ends_poll_ms=100) as (port, inbox):
+        port.watch_topics(frozenset({"kept", "gone"}))
+        inbox.wait_for(EndOffsetsRead)
+        kafka.count, kafka.gone, kafka.unknown = 2, frozenset({"gone"}), {2}
+        port.watch_topics(frozenset({"kept", "gone", "new"}))
+        port.resolve_offsets(1, [OffsetToResolve("gone", 0, LATEST), OffsetToResolve("kept", 9, LATEST)])
+        inbox.wait_for(OffsetsResolved)
+        inbox.wait_for(EndOffsetsRead, len(inbox.wait_for(EndOffsetsRead)) + 2)
+        kafka.asked.clear()
+        rounds = len(inbox.wait_for(EndOffsetsRead))
+        ends = inbox.wait_for(EndOffsetsRead, rounds + 3)[-1].ends
+    assert set(ends) == {("kept", 0), ("kept", 1), ("new", 0), ("new", 1)}
+    assert [names for what, names in kafka.asked if what == "topics"] == []
 
 
 def test_a_topic_that_is_no_longer_watched_is_not_asked_about_in_the_rest_of_a_round() -> None:
