@@ -39,7 +39,7 @@ from coordinator.runtime.process.spare_memory import SpareMemory, allocator_here
 from coordinator.runtime.security.log_ins import log_in_files, log_ins_of
 from coordinator.runtime.security.rules import rules_of
 from coordinator.runtime.security.tls import tls_of_members
-from coordinator.runtime.server.port import Server
+from coordinator.runtime.server.port import ListenError, Server
 from coordinator.service.lifecycle import (
     StartError,
     admin_of,
@@ -125,7 +125,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
             driver.connect(machine, disk=disk, kafka=kafka, sender=server, more=more)
             async with files_watched(settings, signals, log, tls, *log_in_files(log_ins), rules, kafka_access):
                 return await _run(driver, node, mirrored, server, disk, kafka, told, log, admin, figures)
-    except (StorageError, AssignorError) as error:
+    except (StorageError, AssignorError, ListenError) as error:
         raise StartError(str(error)) from error
     finally:
         await server.close("the coordinator has stopped", timeout_ms=0)

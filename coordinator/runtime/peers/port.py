@@ -27,6 +27,7 @@ from coordinator.runtime.peers.limits import PeerLimits
 from coordinator.runtime.security.reread import Reread
 from coordinator.runtime.security.tls import PeerTls
 from coordinator.runtime.security.tls_end import TlsEnd
+from coordinator.runtime.server.listening import begin_accepting
 from coordinator.runtime.server.port import ListenError
 
 _MOST_WHYS = 16
@@ -67,6 +68,7 @@ class Peers:
         self._post = post
         self._log = log
         self._server: asyncio.Server | None = None
+        self._bound: Address = ("", 0)
         self._now_ms = 0
         self._last_number = 0
         self._live: dict[int, PeerConnection] = {}
@@ -91,16 +93,18 @@ class Peers:
                 "what uses the address, or choose another as peers.listen"
             ) from error
         bound = self._server.sockets[0].getsockname()
-        return str(bound[0]), int(bound[1])
+        self._bound = str(bound[0]), int(bound[1])
+        return self._bound
 
     async def accept(self) -> None:
         """Accept connections from now on; raises ListenError when the address was lost."""
         assert self._server is not None, "bind comes first"
         try:
-            await self._server.start_serving()
+            await begin_accepting(self._server)
         except OSError as error:
             raise ListenError(
-                f"cannot listen for other nodes: {error.strerror}; another process took the port"
+                f"cannot listen on {format_address(self._bound)} for other nodes: {error.strerror}; another process "
+                "took the address meanwhile: stop it, or choose another as peers.listen"
             ) from error
 
     async def close(self, why: str) -> None:

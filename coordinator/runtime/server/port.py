@@ -32,6 +32,7 @@ from coordinator.runtime.security.tls_end import TlsEnd
 from coordinator.runtime.server.connection import Connection
 from coordinator.runtime.server.held_input import HeldInput, largest
 from coordinator.runtime.server.input_bound import InputBound
+from coordinator.runtime.server.listening import begin_accepting
 from coordinator.runtime.server.turns import Turns
 from coordinator.runtime.server.unread import Unread
 
@@ -88,6 +89,7 @@ class Server:
         self.subject_rules = tuple(subject_rules)
         self.log_ins = log_ins
         self._server: asyncio.Server | None = None
+        self._bound: Address = ("", 0)
         self.session_limits = SessionLimits(
             hello_bytes=settings.hello_bytes,
             frame_bytes=settings.frame_bytes,
@@ -143,28 +145,26 @@ class Server:
                 f"cannot listen on {format_address((host, port))}: {reason}; stop what uses the address, or choose "
                 "another with --listen"
             ) from error
-        return self._address
+        bound = self._server.sockets[0].getsockname()
+        self._bound = str(bound[0]), int(bound[1])
+        return self._bound
 
     async def accept(self) -> Address:
         """Accept connections from now on, on the address that was bound; raises ListenError when it was lost."""
         if self._server is None:
             raise RuntimeError("bind first")
         try:
-            await self._server.start_serving()
+            await begin_accepting(self._server)
             for listening in self._server.sockets:
                 # asyncio accepts as many in one go as its backlog is long; the kernel's may be longer than that.
                 with contextlib.closing(listening.dup()) as sock:
                     sock.listen(self.settings.backlog)
         except OSError as error:
-            raise ListenError(f"cannot listen: {error.strerror}; another process took the address meanwhile") from error
-        return self._address
-
-    @property
-    def _address(self) -> Address:
-        if self._server is None:
-            raise RuntimeError("bind first")
-        bound = self._server.sockets[0].getsockname()
-        return str(bound[0]), int(bound[1])
+            raise ListenError(
+                f"cannot listen on {format_address(self._bound)}: {error.strerror}; another process took the address "
+                "meanwhile: stop it, or choose another with --listen"
+            ) from error
+        return self._bound
 
     def _serve_one(self) -> asyncio.Protocol:
         """Return the protocol of a connection that has come."""

@@ -302,3 +302,19 @@ def test_an_address_that_is_taken_is_named() -> None:
             await PeerNode(4).port.bind(*raw.address)
 
     play(act)
+
+
+def test_an_address_that_another_process_took_before_anybody_could_connect_is_named() -> None:
+    """uvloop told nobody: a node went on that no other one could reach."""
+
+    async def act(*_: object) -> None:
+        late, soon = PeerNode(4).port, PeerNode(5).port
+        address = await late.bind("127.0.0.1", 0)
+        assert await soon.bind(*address) == address
+        await soon.accept()
+        with pytest.raises(ListenError, match=r"cannot listen on 127\.0\.0\.1:\d+ for other nodes: .*peers\.listen"):
+            await late.accept()
+        for port in (late, soon):
+            await port.close("the test is over")
+
+    play(act)

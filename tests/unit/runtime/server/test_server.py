@@ -504,6 +504,22 @@ def test_a_taken_port_is_a_clear_error() -> None:
     play(act)
 
 
+def test_an_address_that_another_process_took_before_anybody_could_connect_is_a_clear_error() -> None:
+    """Both may bind it; uvloop told nobody who of them did not get it, and that one served nobody."""
+
+    async def act(on: Scene) -> None:
+        late, soon = (Server(SETTINGS, on.listener, on.clock, on.log.logger) for _ in range(2))
+        address = await late.bind("127.0.0.1", 0)
+        assert await soon.bind(*address) == address
+        await soon.accept()
+        with pytest.raises(ListenError, match=rf"cannot listen on 127\.0\.0\.1:{address[1]}: .*in use.*--listen"):
+            await late.accept()
+        for server in (late, soon):
+            await server.close("the test is over")
+
+    play(act)
+
+
 def test_few_open_files_lower_the_number_of_connections_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (256, 256))
 
