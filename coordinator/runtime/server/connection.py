@@ -402,8 +402,8 @@ class Connection(asyncio.Protocol):
     # ---- deadlines and refusals -------------------------------------------------------------------------------------
 
     def hello_overdue(self) -> None:
-        """Disconnect a peer that says nothing; one that has spoken and waits for its turn is not late."""
-        if self._is_waiting:
+        """Disconnect a peer that says nothing; one that has spoken and is not heard yet is not late."""
+        if self._is_waiting or self._server.held.has(self):
             self._server.await_hello(self)
             return
         missing = "no hello came" if self._gate is None else self._gate.why_overdue
@@ -421,7 +421,10 @@ class Connection(asyncio.Protocol):
         self._drop(f"no request came within {timeout_ms} ms", "idle-peer", "server.first_request_timeout_ms")
 
     def frame_overdue(self) -> None:
-        """Disconnect a peer that stopped in the middle of a frame."""
+        """Disconnect a peer that stopped in the middle of a frame; one that is left unread until it reads did not."""
+        if self._is_unread:
+            self._server.await_frame(self, is_same_frame=True)
+            return
         timeout_ms = self._server.settings.frame_timeout_ms
         why = f"the rest of a frame did not come within {timeout_ms} ms"
         self._drop(why, "broken-peer", "server.frame_timeout_ms")

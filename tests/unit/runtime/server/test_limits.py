@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 import pytest
 
@@ -332,3 +333,46 @@ def test_those_who_trickle_are_not_all_looked_at_with_each_tick(monkeypatch: pyt
         assert on.server.begun_bytes == 10
 
     play(act)
+
+
+def test_whoever_has_said_hello_and_is_left_unread_for_requests_of_others_is_not_late() -> None:
+    async def act(on: Scene) -> None:
+        large = await greeted(on)
+        waiting: list[int] = []
+        on.listener.on_request = lambda _, correlation, __: waiting.append(correlation)
+        while on.server.in_flight.bytes <= 1 << 20:
+            correlation_id, asked = large.session.send_request(registration("g" * 50_000))
+            large.writer.write(asked)
+            await until(partial(waiting.__contains__, correlation_id))
+        slow = await on.connect()
+        await until(lambda: len(on.server.held) == 1)
+        on.pass_ms(10_000)
+        for correlation_id in waiting:
+            on.server.send_response(1, correlation_id, RegisterConsumerResponse())
+        on.pass_ms(100)
+        await until(lambda: len(on.server.held) == 0)
+        assert isinstance(await slow.next_event(), HelloReceived)
+        await until(lambda: on.listener.told[-1][:2] == ("opened", 2))
+
+    assert play(act, ServerSettings(requests_total_bytes=1 << 20)).log.of("stranger") == []
+
+
+def test_rest_of_a_frame_is_not_late_that_is_left_unread_while_its_peer_reads_slowly() -> None:
+    """Its peer had said all of it, and was disconnected as one that breaks the protocol."""
+
+    async def act(on: Scene) -> None:
+        answering(on)
+        peer = await greeted(on)
+        peer.writer.transport.pause_reading()
+        asked = peer.session.send_request(Ping(1))[1]
+        peer.writer.write(peer.session.send_request(ListGroups())[1] + asked[:6])
+        await until(lambda: len(on.server._unread) == 1)
+        peer.writer.write(asked[6:])
+        for _ in range(3):
+            on.pass_ms(30_000)
+        peer.writer.transport.resume_reading()
+        answers = [await peer.next_event() for _ in range(2)]
+        assert [getattr(answer, "correlation_id", None) for answer in answers] == [2, 1]
+        assert len(on.server.frame_due) == 0
+
+    assert play(act, ServerSettings(read_timeout_ms=600_000)).log.of("broken-peer") == []
