@@ -96,6 +96,7 @@ class Signals:
         write_line(f"kcoord: {number.name} came again while the node was stopping: ended at once")
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
+        os._exit(128 + number)  # the first process of a container is not ended by its own signal
 
     def _ignore(self, number: int, _frame: FrameType | None) -> None:
         name = signal.Signals(number).name
