@@ -81,12 +81,12 @@ def test_what_takes_the_place_of_others_is_looked_at_though_there_are_no_more() 
     async def exchange() -> None:
         kept = new_objects()
         Rounds(asyncio.get_running_loop()).begin()
+        garbage = weakref.ref(Cycle())
         for number in range(30_000):
             kept[number] = (number, [number])  # one ends for one that begins
             if number % 1_000 == 0:
                 await asyncio.sleep(0)
-        assert gc.get_count()[0] < 5_000
-        garbage = weakref.ref(Cycle())
+                assert gc.get_count()[0] < 5_000
         await until(lambda: garbage() is None)
         assert len(kept) == 100_000
 
