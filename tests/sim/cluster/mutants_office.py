@@ -34,7 +34,7 @@ def told_before_published() -> Patches:
 
 def new_disk_in_isr() -> Patches:
     """A node with another disk, or a damaged log, stays in the in-sync sets of what it had."""
-    return [(registration, "_leaves", lambda image, identity, is_all: [])]
+    return [(registration, "leaves_of", lambda image, node_id, lost: [])]
 
 
 def deleted_by_epoch() -> Patches:
