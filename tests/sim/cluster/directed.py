@@ -46,6 +46,12 @@ class InSyncWorld(_Narrow):
     often = frozenset({"zookeeper-cut", "zookeeper-held", "disk-slow", "contact-broken"})
 
 
+class FailingDiskWorld(_Narrow):
+    """Calls of disks fail all the time, and nodes die with and without power."""
+
+    often = frozenset({"disk-failed", "node-killed", "node-power-lost"})
+
+
 class CopiedNodeWorld(ClusterWorld):
     """The directory of one node is put back from a copy of the life that ends, while all nodes are down.
 

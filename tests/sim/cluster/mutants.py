@@ -23,7 +23,7 @@ from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
 from tests.sim.cluster import mutants_standby as standby
 from tests.sim.cluster import mutants_unclean as unclean
-from tests.sim.cluster.directed import CopiedNodeWorld, InSyncWorld, PutBackWorld, TwinWorld
+from tests.sim.cluster.directed import CopiedNodeWorld, FailingDiskWorld, InSyncWorld, PutBackWorld, TwinWorld
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
 from tests.sim.cluster.put_back import GarbledWorld, OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
@@ -158,7 +158,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "keeps-what-was-given-up": ClusterMutant(
         "who was in sync before an unclean election keeps its log", unclean.keeps_log, UncleanWorld
     ),
-    "trusts-what-it-reads": ClusterMutant("a start does not write again what it reads", disk.trusts_what_it_reads),
+    "trusts-what-it-reads": ClusterMutant(
+        "a start does not write again what it reads", disk.trusts_what_it_reads, FailingDiskWorld
+    ),
     "counts-the-time-of-day": ClusterMutant("time-outs are those of a clock that is set", disk.counts_the_time_of_day),
     "outlives-its-disk": ClusterMutant("a node goes on without its disk", disk.outlives_its_disk),
     "appended-is-not-told": ClusterMutant("a replica hears late what was appended", _appended_is_not_told),

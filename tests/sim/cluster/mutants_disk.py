@@ -5,6 +5,7 @@ from typing import Any
 from coordinator.core.cluster_node.node import ClusterNode
 from coordinator.core.events import DiskFailed, Ticked
 from coordinator.core.node import Node
+from coordinator.runtime.disk.files import explained
 from coordinator.runtime.disk.segment_files import SegmentFiles
 
 Patches = list[tuple[Any, str, Any]]
@@ -14,9 +15,13 @@ def trusts_what_it_reads() -> Patches:
     """A start syncs the end of a log that it has read, which the kernel may take for written, and writes nothing."""
 
     def sync_again(log: SegmentFiles, tail: Any) -> None:
-        descriptor = log._files.open(log._segment_path(tail.base_offset))
-        log._files.sync(descriptor)
-        log._files.close(descriptor)
+        path = log._segment_path(tail.base_offset)
+        with explained("sync the end of", path):
+            descriptor = log._files.open(path)
+            try:
+                log._files.sync(descriptor)
+            finally:
+                log._files.close(descriptor)
 
     return [(SegmentFiles, "_write_again", sync_again)]
 

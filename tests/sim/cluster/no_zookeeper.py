@@ -22,10 +22,12 @@ SERVED_MS: Final = 3_000
 class NoZooKeeperWorld(ClusterWorld):
     """ZooKeeper does not run for a while, once or twice."""
 
+    reader_paces_ms = (300, 900)
+
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
         controller = replace(mix.settings.controller, balance_delay_ms=2_000)
         settings = replace(mix.settings, controller=controller)
-        super().__init__(seed, replace(mix, faults={}, loses_watches=0.0, settings=settings), dice)
+        super().__init__(seed, replace(mix, faults={}, loses_watches=0.0, settings=settings, paces_ms=(300, 900)), dice)
 
     def run(self) -> None:
         """Run to the end, or to the first broken invariant."""

@@ -30,6 +30,8 @@ MARGIN_MS = 20_000
 class ClusterWorld:
     """One run."""
 
+    reader_paces_ms: tuple[int, ...] = (20, 100)
+
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
         self.seed = seed
         self.mix = mix
@@ -81,7 +83,7 @@ class ClusterWorld:
             group_id = f"g{dice.randrange(max(1, self.mix.clients - 1))}"
             client = Client(self.clients, f"c{number}", group_id, self.mix.paces_ms)
             schedule.after(dice.choice((0, 500)), client.begin)
-            schedule.after(1_000, Reader(self.clients, f"r{number}", group_id, (20, 100)).begin)
+            schedule.after(1_000, Reader(self.clients, f"r{number}", group_id, self.reader_paces_ms).begin)
 
     def _break_something(self) -> None:
         if self.is_healed:
