@@ -125,7 +125,8 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
     effects: tuple[RegistrationEffect, ...] = ()
     match event:
         case ZkSession(_, state, owner):
-            registration = replace(registration, is_first_look=True)
+            # Where ZooKeeper did not run, the session of another life goes on for its whole time-out from when it does.
+            registration = replace(registration, is_first_look=True, other_since_ms=None)
             if state is ZkState.LOST:
                 registration = replace(registration, node_epoch=None, owner=0, asked=None, rest=())
             elif state is ZkState.CONNECTED:
@@ -369,7 +370,8 @@ def _why_replaced(registration: Registration) -> str:
 def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str, now_ms: int) -> Result:
     """Another directory, or a copy, lives under this node id: it may be dead and not yet expired, or a mistake.
 
-    It is read once more before it ends this node: word of its end may not have come.
+    It is read once more before it ends this node: word of its end may not have come. Time counts from the last change
+    of the connection.
     """
     since_ms = now_ms if registration.other_since_ms is None else registration.other_since_ms
     if now_ms < since_ms + registration.session_timeout_ms + MARGIN_MS:

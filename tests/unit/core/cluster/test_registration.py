@@ -420,6 +420,18 @@ def test_a_node_whose_disk_was_replaced_waits_for_the_end_of_its_former_life() -
     assert world.isrs() == [(2,), (2,)]
 
 
+def test_a_former_life_that_could_not_end_while_zookeeper_did_not_run_is_waited_for_anew() -> None:
+    world, one, _ = two_nodes()
+    again = Newcomer(world, identity(1, directory="new"))
+    world.run()
+    one.kill()
+    world.servers.go_away()
+    world.run(TIMEOUT_MS + MARGIN_MS)
+    world.servers.come_back()
+    world.run(TIMEOUT_MS + MARGIN_MS + 1_000)
+    assert again.said == [JoinedCluster("c1", 2), LifeBegan(1)]
+
+
 def test_a_former_life_whose_end_no_watch_has_told_of_is_looked_for_before_a_node_stops() -> None:
     world, one, _ = two_nodes()
     again = Newcomer(world, identity(1, directory="new"), loses_watches=1.0)
