@@ -53,9 +53,12 @@ class Actor:
 
     def _act(self, reader: Reader, group: str, kind: acts.Kind, act: Act) -> ActResult:
         described = None
-        if acts.needs_description(kind, act) or (act.shown and not act.dry_run):
-            described = self._described(reader, group)
-        if act.shown and not act.dry_run and (described is None or acts.shown_of(kind, act, described) != act.shown):
+        is_compared = kind.loses_position and (act.dry_run or bool(act.shown))
+        if is_compared or acts.needs_description(kind, act):
+            described = reader.answer_of(self._turn, group, DescribeGroup(group), DescribeGroupResponse)
+        # Of before the dry run: what changes while that is answered is not taken for what it shows.
+        shown = acts.shown_of(kind, act, described) if is_compared and described is not None else ""
+        if act.shown and not act.dry_run and act.shown != shown:
             raise ShownOtherwiseError(SHOWN_OTHERWISE)
         requests = acts.requests_of(kind, group, act, described, reader.who)
         answers: list[Response] = []
@@ -70,13 +73,7 @@ class Actor:
                         f"{error}; {counted(done, 'partition is', 'partitions are')} done all the same"
                     ) from error
                 raise
-        if not (kind.loses_position and act.dry_run):
-            return acts.result_of(kind, group, act, answers)
-        described = described or self._described(reader, group)
-        return acts.result_of(kind, group, act, answers, acts.shown_of(kind, act, described))
-
-    def _described(self, reader: Reader, group: str) -> DescribeGroupResponse:
-        return reader.answer_of(self._turn, group, DescribeGroup(group), DescribeGroupResponse)
+        return acts.result_of(kind, group, act, answers, shown if act.dry_run else "")
 
     @contextmanager
     def _alone(self, group: str) -> Iterator[None]:

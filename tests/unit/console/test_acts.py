@@ -12,7 +12,7 @@ from coordinator.console.documents import Act
 from coordinator.console.known.selection import BadQueryError
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import MAX_NAMED
-from coordinator.protocol.messages import DescribeGroup, ErrorResponse
+from coordinator.protocol.messages import DescribeGroup, DescribeGroupResponse, ErrorResponse
 from coordinator.protocol.messages.operators import (
     CancelResets,
     ChangeDrain,
@@ -244,8 +244,8 @@ class TestByHttp:
         assert "the group is full" in said.json()["message"]
 
     def test_a_group_that_is_gone_and_a_coordinator_that_is_away_are_told_apart(self) -> None:
-        gone = DeleteGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "no group")
-        with ScriptedCoordinator({DeleteGroup: gone}) as coordinator:
+        gone = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "no group")
+        with ScriptedCoordinator({DescribeGroup: gone}) as coordinator:
             world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
             assert world.post(f"{self.ACTS}/delete-group", {}).status_code == 404
         assert ConsoleWorld(allow_changes=True).post(f"{self.ACTS}/pause", {}).status_code == 503
@@ -306,6 +306,21 @@ class TestByHttp:
             world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
             done = {"dry_run": False, "why": "w", "confirm": "g"}
             done["shown"] = world.post(f"{self.ACTS}/delete-group", {}).json()["shown"]
+            assert world.post(f"{self.ACTS}/delete-group", done).json()["error"] == "changed"
+
+    def test_what_changes_while_the_dry_run_is_answered_is_not_taken_for_what_was_shown(self) -> None:
+        before, after = (described("g", partition(0, at, 9, None)) for at in (5, 6))
+        moved = threading.Event()
+
+        def answer(_: object) -> DeleteGroupResponse:
+            moved.set()
+            return DeleteGroupResponse()
+
+        answers: dict[Any, Any] = {DescribeGroup: lambda _: after if moved.is_set() else before, DeleteGroup: answer}
+        with ScriptedCoordinator(answers) as coordinator:
+            world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
+            shown = world.post(f"{self.ACTS}/delete-group", {}).json()["shown"]
+            done = {"dry_run": False, "why": "w", "confirm": "g", "shown": shown}
             assert world.post(f"{self.ACTS}/delete-group", done).json()["error"] == "changed"
 
     def test_a_second_act_that_moves_positions_is_refused_while_the_first_is_under_way(self) -> None:
