@@ -249,9 +249,8 @@ class DirectoryLock:
     def __init__(self, directory: Path, descriptor: int) -> None:
         self._directory = directory
         self._descriptor = descriptor
-        self._held: dict[Path, int] = {}
-        self._opened: dict[Path, os.stat_result] = {}
-        """Of each file that is held what it was when it was opened: its identity stays the same."""
+        self._held: dict[Path, tuple[int, os.stat_result]] = {}
+        """Of each file that is held the descriptor, and what it was when it was opened: its identity stays the same."""
         self._replacing = threading.Lock()
 
     @classmethod
@@ -280,8 +279,7 @@ class DirectoryLock:
         """Lock a file of the directory too, since people delete lock files; raises DiskError when another holds it."""
         with explained("open", path):
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        self._held[path] = descriptor
-        self._opened[path] = os.fstat(descriptor)
+        self._held[path] = descriptor, os.fstat(descriptor)
         try:
             with explained("lock", path):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -298,8 +296,7 @@ class DirectoryLock:
         """Hold the file that the block puts in the place of one that is held."""
         with self._replacing:
             yield
-            del self._opened[path]
-            os.close(self._held.pop(path))
+            os.close(self._held.pop(path)[0])
             self.hold(path)
 
     def check(self) -> None:
@@ -308,7 +305,7 @@ class DirectoryLock:
             self._check()
 
     def _check(self) -> None:
-        for path, opened in self._opened.items():
+        for path, (_, opened) in self._held.items():
             with explained("look for", path):
                 try:
                     is_there = os.path.samestat(path.stat(), opened)
@@ -324,7 +321,6 @@ class DirectoryLock:
 
     def release(self) -> None:
         """Let others lock the directory."""
-        for descriptor in (*self._held.values(), self._descriptor):
+        for descriptor in (*(held for held, _ in self._held.values()), self._descriptor):
             os.close(descriptor)
         self._held.clear()
-        self._opened.clear()
