@@ -6,6 +6,7 @@ The pages are our own: a line of the metrics is a name, labels or none, and a va
 import re
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,12 +39,13 @@ def read_page(address: Address, path: str, timeout_s: float) -> Page:
     """Return a page of an admin port, all of which comes within the time; raises PageError."""
     where = f"{format_address(address)}{path}"
     connection = HTTPConnection(*address, timeout=timeout_s)
+    until_s = time.monotonic() + timeout_s
     late = threading.Event()
     end: threading.Timer | None = None
     try:
         connection.connect()
         # A time-out of the socket is that of each read, which a port that trickles never lets come.
-        end = threading.Timer(timeout_s, _cut_off, (connection.sock, late))
+        end = threading.Timer(max(0.0, until_s - time.monotonic()), _cut_off, (connection.sock, late))
         end.daemon = True
         end.start()
         connection.request("GET", path)
