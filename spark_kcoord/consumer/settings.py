@@ -300,6 +300,12 @@ class Settings:
         return self.is_member and bool(self.values["enable_auto_commit"])
 
     @property
+    def reset_policy(self) -> str:
+        """The way to begin where nobody has said how, for one without a group: earliest, latest or none."""
+        policy: str | None = self.values["auto_offset_reset"]
+        return policy or "latest"
+
+    @property
     def ping_interval_ms(self) -> int:
         """The time between two pings: with auto commit they come at least as often as its interval."""
         heartbeat_ms: int = self.values["heartbeat_interval_ms"]

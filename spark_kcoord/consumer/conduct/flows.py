@@ -292,8 +292,7 @@ class Flows:
 
     @property
     def _start_by_policy(self) -> int:
-        policy = self.settings["auto_offset_reset"] or "latest"
-        return {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[policy]
+        return {"earliest": AT_BEGINNING, "latest": AT_END, "none": NO_START}[self.settings.reset_policy]
 
     def _grow(self) -> None:
         """Read all partitions of the topics that there are by now, without a group."""

@@ -60,18 +60,13 @@ class Troubles:
                 self._told |= {name}
                 tell()
 
-    @property
-    def _policy(self) -> str:
-        policy: str | None = self._settings["auto_offset_reset"]
-        return policy or "latest"
-
     def _all(self) -> Iterator[tuple[Hashable, Raise]]:
         for held, trouble in self._machine.troubled():
             yield (held.key, held.token), partial(self._raise_trouble, trouble)
         for held in self._machine:
             if held.is_without_start:
                 yield (held.key, held.token), partial(self.raise_without_start, held.key)
-        if self._policy == "none" and (gone := tuple(self._machine.start_over())):
+        if self._settings.reset_policy == "none" and (gone := tuple(self._machine.start_over())):
             yield ("gone", *gone), partial(self._raise_gone, gone)
         if self._machine.withheld:
             yield tuple((one.topic, one.partition) for one in self._machine.withheld), self._raise_withheld
@@ -146,10 +141,10 @@ class Troubles:
 
     def start_over(self) -> None:
         """Start partitions anew that were assigned by hand and whose position Kafka does not have, by the policy."""
-        if self._policy == "none":
+        if self._settings.reset_policy == "none":
             return  # told in place of records
         for key, is_new_topic in self._machine.start_over().items():
-            start = AT_BEGINNING if is_new_topic or self._policy == "earliest" else AT_END
+            start = AT_BEGINNING if is_new_topic or self._settings.reset_policy == "earliest" else AT_END
             _log.warning(
                 "%s-%d: %s; starting at its %s",
                 *key,
