@@ -32,10 +32,7 @@ class NoZooKeeperWorld(ClusterWorld):
     def run(self) -> None:
         """Run to the end, or to the first broken invariant."""
         schedule, dice = self.schedule, self.dice
-        self._begin()
-        schedule.run_until(SETTLED_MS)
-        self._heal()
-        self._come_to_rest()
+        self._begin_at_rest(SETTLED_MS)
         while not self._is_balanced():
             if schedule.now_ms > MOST_MS:
                 raise ViolationError("Liveness", f"not balanced: {self._entries()}")

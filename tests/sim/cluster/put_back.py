@@ -142,10 +142,7 @@ class GarbledWorld(OldValueWorld):
     def run(self) -> None:
         """Run to the end, or to the first broken invariant."""
         schedule, dice = self.schedule, self.dice
-        self._begin()
-        schedule.run_until(SETTLED_MS)
-        self._heal()
-        self._come_to_rest()
+        self._begin_at_rest(SETTLED_MS)
         away = dice.choice(self.processes)
         if dice.random() < 0.7:
             away.end(loses_power=dice.random() < 0.5, why="is away")

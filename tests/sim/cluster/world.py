@@ -99,6 +99,13 @@ class ClusterWorld:
             self.schedule.tell("fault", name)
             self.checker.coverage[name] += 1
 
+    def _begin_at_rest(self, after_ms: int) -> None:
+        """Begin, and have nothing be wrong and all be served from then on."""
+        self._begin()
+        self.schedule.run_until(after_ms)
+        self._heal()
+        self._come_to_rest()
+
     def _heal(self) -> None:
         self.is_healed = True
         self.schedule.tell("world", "is healed")
