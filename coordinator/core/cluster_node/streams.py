@@ -71,7 +71,7 @@ class Streams:
         self._read: dict[tuple[int, int], tuple[Batch, ...]] = {}
         """Records that were read for streams and not sent yet."""
         self._left: dict[tuple[int, int], deque[tuple[int, int]]] = {}
-        """The batches of streams whose contact has ended: the follower has taken it, or asks for it again."""
+        """The batches of streams whose contact has ended: the follower has taken them, or asks for them again."""
 
     def push(self, push: PushRecords) -> None:
         """Have a follower sent what its leader says."""
