@@ -184,7 +184,10 @@ class ReplicaSettings(Section):
         _CORE.closed_grace_ms, 0, "How long it may be without a connection until it is not in sync any more."
     )
     fetch_retry_ms: int = _time(
-        _CORE.fetch_retry_ms, 1, "Pause before a follower asks a leader again that has not heard that it leads.", 10_000
+        _CORE.fetch_retry_ms,
+        1,
+        "Pause before a follower asks a leader again that has not heard that it leads; doubles up to 1 s.",
+        10_000,
     )
     stall_ms: int = _time(
         _CORE.stall_ms, 100, "How long answers may wait until a leader decides nothing more and refuses requests."

@@ -42,7 +42,7 @@ from coordinator.core.replica import events as said
 from coordinator.core.replica import leader as leading
 from coordinator.core.replica.replica import NOT_MATCHED, Follower, Leader
 from coordinator.core.replica.replicas import Commands, Replicas
-from coordinator.core.replica.step import Ticks
+from coordinator.core.replica.step import Ticks, due_ms
 from coordinator.core.shards.loads import MOST_FAILED_LOADS
 from coordinator.protocol import peer_messages as wire
 
@@ -69,7 +69,6 @@ class Replication:
         """The shards that are led here, loaded or not."""
         self.draining: frozenset[int] = frozenset()
         """The nodes that are being drained, as far as is known."""
-        self._settings = settings
         self.cluster = cluster
         """The cluster as this node has registered in it."""
         self._now_ms = 0
@@ -387,8 +386,8 @@ class Replication:
             if event.shard >= self.cluster.shards or (of_leader and not self._follows(event.shard, heard.peer)):
                 continue
             self.step(event.shard, event)
-            if isinstance(event, said.FetchAnswered) and isinstance(event.answer, said.UnknownEpoch):
-                self.out.append(done.WakeAt(self._now_ms + self._settings.fetch_retry_ms))
+            if isinstance(event, said.FetchAnswered) and (again_ms := due_ms(self.replicas[event.shard])) is not None:
+                self.out.append(done.WakeAt(again_ms))
 
     def _follows(self, shard: int, peer: int) -> bool:
         """Return whether a peer is the leader here: its epoch and fetch are easily named by another."""

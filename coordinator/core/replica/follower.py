@@ -6,6 +6,7 @@ watermark it knows: a leader that asks for it lacks committed records.
 """
 
 from dataclasses import replace
+from typing import Final
 
 from coordinator.core.replica.effects import (
     AppendBatches,
@@ -32,6 +33,9 @@ from coordinator.core.replica.events import (
 )
 from coordinator.core.replica.replica import Follower, FollowerPhase, Replica
 
+LONGEST_PAUSE_MS: Final = 1_000
+"""The pause before a question that was asked in vain is asked again grows up to this, unless its setting is longer."""
+
 
 def follow(replica: Replica, leader: int, effects: list[Effect]) -> Replica:
     """Begin to follow a leader in the replica's epoch."""
@@ -40,14 +44,14 @@ def follow(replica: Replica, leader: int, effects: list[Effect]) -> Replica:
     return following if replica.is_replaced else ask(following, effects)
 
 
-def ask(replica: Replica, effects: list[Effect]) -> Replica:
-    """Ask for a fetch of what follows the log's end, which replaces the one before."""
+def ask(replica: Replica, effects: list[Effect], pause_ms: int = 0) -> Replica:
+    """Ask for a fetch of what follows the log's end, which replaces the one before, after a pause."""
     role = follower_of(replica)
     fetch = role.fetch + 1
     effects.append(
         AskFetch(replica.shard, role.leader, replica.leader_epoch, fetch, replica.log.end, replica.log.last_epoch)
     )
-    return replace(replica, role=Follower(role.leader, FollowerPhase.MATCHING, fetch))
+    return replace(replica, role=Follower(role.leader, FollowerPhase.MATCHING, fetch, pause_ms=pause_ms))
 
 
 def answered(replica: Replica, event: FetchAnswered, effects: list[Effect]) -> Replica:
@@ -74,9 +78,22 @@ def cut_point(log: ReplicaLog, answer: Diverged) -> int:
 
 
 def asking_again(replica: Replica, role: Follower, now_ms: int) -> Replica:
-    """Ask for another fetch a little later."""
-    again_ms = now_ms + replica.settings.fetch_retry_ms
+    """Ask for another fetch a little later, and later each time: a leader may be cut off from the controller alone."""
+    again_ms = now_ms + _next_pause_ms(replica, role)
     return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING, ask_again_ms=again_ms))
+
+
+def ask_after_pause(replica: Replica, now_ms: int, effects: list[Effect]) -> Replica:
+    """Ask again if the time for it has come."""
+    role = follower_of(replica)
+    if role.ask_again_ms is None or now_ms < role.ask_again_ms:
+        return replica
+    return ask(replica, effects, _next_pause_ms(replica, role))
+
+
+def _next_pause_ms(replica: Replica, role: Follower) -> int:
+    shortest_ms = replica.settings.fetch_retry_ms
+    return max(shortest_ms, min(2 * role.pause_ms, LONGEST_PAUSE_MS))
 
 
 def _cut(replica: Replica, end: int, effects: list[Effect]) -> Replica:

@@ -124,12 +124,16 @@ class FollowerPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """The replica follows a leader in its epoch; `fetch` is the number of the last fetch it asked in it."""
+    """The replica follows a leader in its epoch; `fetch` is the number of the last fetch it asked in it.
+
+    `pause_ms` is how long it waited before it asked that fetch, 0 for one that it asked for at once.
+    """
 
     leader: int
     phase: FollowerPhase
     fetch: int = 0
     ask_again_ms: int | None = None
+    pause_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -300,8 +300,8 @@ def _following(replica: Replica, role: Follower, event: Event, effects: list[Eff
             return follower.ask(replica, effects)
         case PeerDown(_, peer) if peer == role.leader and role.phase is FollowerPhase.FOLLOWING:
             return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING))
-        case Ticked() if role.ask_again_ms is not None and event.now_ms >= role.ask_again_ms:
-            return follower.ask(replica, effects)
+        case Ticked():
+            return follower.ask_after_pause(replica, event.now_ms, effects)
         case _:
             return replica  # said of an epoch in which this replica led
 

@@ -2,6 +2,8 @@
 load what it is to lead asks for another leader.
 """
 
+from itertools import pairwise
+
 import pytest
 
 from coordinator.core.cluster.znodes import Cluster
@@ -9,6 +11,7 @@ from coordinator.core.cluster_node.effects import LoadLog
 from coordinator.core.cluster_node.events import LogOpened
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.effects import WakeAt
 from coordinator.core.events import Event, ShardRecovered, ShardUnreadable, Ticked
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
@@ -110,3 +113,20 @@ def test_a_leader_that_cannot_load_its_log_twice_asks_for_another_and_goes_on_tr
         asked.append([effect for effect in node.out if isinstance(effect, StepDown)])
     wishes = [StepDown(SHARD, EPOCH, f"its log could not be loaded here, {n} times", cannot_load=True) for n in (2, 3)]
     assert asked == [[], wishes[:1], wishes[1:]]
+
+
+def test_a_leader_that_has_not_heard_of_its_epoch_is_asked_again_less_and_less_often() -> None:
+    following, asked_ms = replication(leader=2), [0]
+    for fetch in range(1, 9):
+        answer = wire.ReplicaFetchAnswer(SHARD, EPOCH, fetch, wire.UnknownEpoch())
+        (wake,) = hear(following, 2, answer)
+        assert isinstance(wake, WakeAt)
+        assert wake.now_ms > asked_ms[-1]
+        following.at(wake.now_ms)
+        following.tick(Ticked(wake.now_ms))
+        role = following.replicas[SHARD].role
+        assert isinstance(role, Follower)
+        assert role.fetch == fetch + 1, "it has asked again"
+        asked_ms.append(wake.now_ms)
+    pauses = [later - earlier for earlier, later in pairwise(asked_ms)]
+    assert pauses == [20, 40, 80, 160, 320, 640, 1_000, 1_000]

@@ -4,6 +4,7 @@ from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i
 from coordinator.core.replica.epochs import ReplicaLog
 from coordinator.core.replica.replica import Follower, FollowerPhase, Replica
+from coordinator.core.replica.step import due_ms
 from tests.helpers.replica_builder import LOG, after, command, follower, opened, push
 
 TORN = ReplicaLog(end=6, durable_end=6, epochs=((1, 0), (2, 4)))
@@ -86,6 +87,21 @@ def test_it_asks_again_a_leader_that_has_not_heard_of_the_epoch() -> None:
     replica = after(opened(1, command(2, 2))[0], i.FetchAnswered(100, 0, 2, 1, i.UnknownEpoch()))[0]
     assert after(replica, i.Ticked(119)) == (replica, [])
     assert after(replica, i.Ticked(120))[1] == [o.AskFetch(0, 2, 2, 2, 3, 1)]
+
+
+def test_it_asks_less_often_a_leader_that_goes_on_not_having_heard_of_the_epoch() -> None:
+    replica, now_ms, pauses = opened(1, command(2, 2))[0], 0, []
+    for fetch in range(1, 10):
+        replica = after(replica, i.FetchAnswered(now_ms, 0, 2, fetch, i.UnknownEpoch()))[0]
+        again_ms = due_ms(replica)
+        assert again_ms is not None
+        pauses.append(again_ms - now_ms)
+        now_ms = again_ms
+        replica = after(replica, i.Ticked(now_ms))[0]
+    assert pauses == [20, 40, 80, 160, 320, 640, 1_000, 1_000, 1_000]
+    replica = after(replica, i.PeerDown(now_ms, 2), i.PeerUp(now_ms, 2))[0]
+    replica = after(replica, i.FetchAnswered(now_ms, 0, 2, 11, i.UnknownEpoch()))[0]
+    assert due_ms(replica) == now_ms + 20, "a connection anew may be to a node anew"
 
 
 def test_it_fetches_again_when_the_connection_is_there_again() -> None:
