@@ -147,7 +147,8 @@ def case_62(side: Side) -> Any:
 @case("a seek counts as done")
 def case_63(side: Side) -> Any:
     with side.made(side.corpus.one, group=True, enable_auto_commit=False) as consumer:
-        side.assigned(consumer, count=1)
+        # kafka-python forgets a seek that comes while it still looks for the position that a group begins at.
+        side.polled(consumer, 1, max_records=1)
         consumer.seek(side.corpus.first, 7)
         consumer.commit()
         return consumer.committed(side.corpus.first)
