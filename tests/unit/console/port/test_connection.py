@@ -21,16 +21,17 @@ from coordinator.console.port.connection import OF_ADDRESS, SAID_TO_PLAIN, Conne
 from tests.helpers.certificates import Authority
 
 LARGE = b"x" * 4_000_000
+MIDDLE = b"x" * 200_000
+BODIES = {"/large": LARGE, "/middle": MIDDLE}
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer with the body of the request; with a large one where that is asked for."""
+    """Answer with the body of the request; with another one where that is asked for."""
     body, is_more = b"", True
     while is_more:
         message = await receive()
         body, is_more = body + message.get("body", b""), message.get("more_body", False)
-    if scope["path"] == "/large":
-        body = LARGE
+    body = BODIES.get(scope["path"], body)
     headers = [(b"content-length", str(len(body)).encode()), (b"x-scheme", scope["scheme"].encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -116,12 +117,12 @@ def test_a_request_that_is_not_whole_in_time_ends_its_connection(pieces: tuple[b
 
 
 @pytest.mark.parametrize(
-    ("left", "is_tls"),
-    [(len(LARGE), False), (len(LARGE), True), (16 * 1024, False)],
+    ("path", "left", "is_tls"),
+    [("/large", len(LARGE), False), ("/large", len(LARGE), True), ("/middle", 16 * 1024, False)],
     ids=["nothing is read", "nothing is read by TLS", "all is read but the last 16 KiB"],
 )
 def test_an_answer_that_is_not_read_to_its_end_ends_its_connection(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int, *, is_tls: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, left: int, *, is_tls: bool
 ) -> None:
     monkeypatch.setattr(connection, "READ_S", 1.0)
     served, trusting = _contexts(tmp_path) if is_tls else (None, None)
@@ -139,7 +140,7 @@ def test_an_answer_that_is_not_read_to_its_end_ends_its_connection(
                 await asyncio.sleep(0)
             # Else the kernel may take more than is to be left in one go.
             made[0].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
-            writer.write(b"GET /large HTTP/1.1\r\nHost: h\r\n\r\n")
+            writer.write(b"GET %b HTTP/1.1\r\nHost: h\r\n\r\n" % path.encode())
             await reader.readexactly(1)
             while made[0].get_write_buffer_size() > left:
                 await reader.read(8192)
