@@ -22,6 +22,7 @@ PLACES: Final = {
     "version": f"{_VERBS}.serve:version",
     "export": f"{_VERBS}.moving.exports:export",
     "completion": f"{_VERBS}.installing.completion:completion",
+    "explain": f"{_VERBS}.looking.explain:explain",
     "console": f"{_VERBS}.serving.console:console",
     "demo": f"{_VERBS}.demo:demo",
     "doctor": f"{_VERBS}.doctor:doctor",

@@ -60,6 +60,11 @@ class ErrorCode(IntEnum):
         return cls.UNKNOWN_SERVER_ERROR
 
     @property
+    def doc_code(self) -> str:
+        """Return the code by which `kcoord explain` and docs/ERRORS.md know this refusal."""
+        return f"KC-{self.value % 1000 if self.value < 0 else self.value:04d}"
+
+    @property
     def is_retriable(self) -> bool:
         """True when the same request may succeed later without anybody changing it."""
         return self in _RETRIABLE

@@ -36,6 +36,7 @@ class ClientError(KcoordError):
     """Anything that a client's call can fail with."""
 
     code = "CLIENT_ERROR"
+    doc_code = "KC-2009"
     may_be_done = False
     result: object = None
 
@@ -66,18 +67,21 @@ class SettingError(ClientError, ValueError):
     """A setting or an argument that is not known, or has a value of the wrong type or out of range."""
 
     code = "INVALID_CONFIG"
+    doc_code = "KC-2001"
 
 
 class ClientClosedError(ClientError, MemberClosedError):
     """The client is closed."""
 
     code = "CLIENT_CLOSED"
+    doc_code = "KC-2005"
 
 
 class CoordinatorUnavailableError(ClientError, CoordinatorAwayError):
     """No coordinator answered, or not for all groups; of a change see `may_be_done`."""
 
     code = "COORDINATOR_NOT_AVAILABLE"
+    doc_code = "KC-2004"
     is_retriable = True
 
 
@@ -94,7 +98,7 @@ class CallRefusedError(ClientError, RefusedError):
 
     def __init__(self, message: str, code: str = "", **more: Any) -> None:
         ClientError.__init__(self, message, code, **more)
-        self.refusal = self.code
+        self.refused_with(self.code, ErrorCode[self.code].doc_code)
 
 
 class NotFoundError(CallRefusedError, LookupError):
@@ -126,6 +130,7 @@ class WaitTimeoutError(ClientError, TimeoutError):
     """A group was not as wanted in time; the message says what was missing at the last look."""
 
     code = "WAIT_TIMED_OUT"
+    doc_code = "KC-2021"
     is_retriable = True
 
 

@@ -49,6 +49,7 @@ class ConsumerError(KcoordError):
     """Anything that a consumer's call can fail with."""
 
     code: ClassVar[str] = "CONSUMER_ERROR"
+    doc_code = "KC-2008"
     is_retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, partitions: Iterable[tuple[str, int]] = ()) -> None:
@@ -64,60 +65,70 @@ class SettingError(ConsumerError, kafka_errors.KafkaConfigurationError, ValueErr
     """A setting that is not known, not allowed here, or has a value of the wrong type or out of range."""
 
     code = "INVALID_CONFIG"
+    doc_code = "KC-2001"
 
 
 class SubscriptionNotValidError(ConsumerError, kafka_errors.IllegalStateError, ValueError):
     """A subscription that does not go with the one there is, or that could not be one."""
 
     code = "SUBSCRIPTION_NOT_VALID"
+    doc_code = "KC-2010"
 
 
 class SubscriptionEmptyError(ConsumerError, kafka_errors.IllegalStateError):
     """Records or partitions are asked for by a consumer that has subscribed to nothing."""
 
     code = "SUBSCRIPTION_EMPTY"
+    doc_code = "KC-2010"
 
 
 class StartNotKnownError(ConsumerError, kafka_errors.NoOffsetForPartitionError):
     """Partitions without a committed offset in a group whose policy is none."""
 
     code = "NO_OFFSET_FOR_PARTITION"
+    doc_code = "KC-2011"
 
 
 class PartitionsNotOwnedError(ConsumerError, kafka_errors.CommitFailedError):
     """Offsets of partitions that are not this consumer's are to be committed."""
 
     code = "ILLEGAL_PARTITIONS"
+    doc_code = "KC-2012"
 
 
 class PartitionNotAssignedError(ConsumerError, kafka_errors.IllegalStateError, ValueError, KeyError):
     """A partition that this consumer does not read is named in a call about what it reads."""
 
     code = "PARTITION_NOT_ASSIGNED"
+    doc_code = "KC-2013"
 
 
 class OffsetUnknownError(ConsumerError, kafka_errors.NoOffsetForPartitionError):
     """The group has no committed offset of a partition."""
 
     code = "OFFSET_UNKNOWN"
+    doc_code = "KC-2014"
 
 
 class CommitRefusedError(ConsumerError, kafka_errors.CommitFailedError):
     """The coordinator refused offsets; those that it names are not committed, the others are."""
 
     code = "COMMIT_FAILED"
+    doc_code = "KC-2015"
 
 
 class OffsetOutOfRangeError(ConsumerError, kafka_errors.OffsetOutOfRangeError):
     """Kafka does not have the offset at which a partition is to be read, and the policy is none."""
 
     code = "OFFSET_OUT_OF_RANGE"
+    doc_code = "KC-2016"
 
 
 class LogTruncatedError(ConsumerError, kafka_errors.LogTruncationError):
     """A log was cut back below what was read of it, and the policy is none; `divergent_offsets` says up to where."""
 
     code = "LOG_TRUNCATION"
+    doc_code = "KC-2002"
 
     def __init__(self, message: str, divergent_offsets: dict[TopicPartition, int] | None = None) -> None:
         ConsumerError.__init__(self, message, divergent_offsets or ())
@@ -128,12 +139,14 @@ class TopicUnknownError(ConsumerError, kafka_errors.UnknownTopicOrPartitionError
     """Kafka has no such topic or partition."""
 
     code = "UNKNOWN_TOPIC_OR_PARTITION"
+    doc_code = "KC-2007"
 
 
 class RecordError(ConsumerError):
     """One record cannot be given: `topic`, `partition` and `offset` name it; `seek` to the next offset passes it."""
 
     code = "RECORD_ERROR"
+    doc_code = "KC-2017"
 
     def __init__(self, message: str, topic: str, partition: int, offset: int) -> None:
         super().__init__(message, ((topic, partition),))
@@ -160,6 +173,7 @@ class CoordinatorUnavailableError(
     """No coordinator answered in the time there was."""
 
     code = "COORDINATOR_NOT_AVAILABLE"
+    doc_code = "KC-2004"
     is_retriable = True
 
 
@@ -167,6 +181,7 @@ class KafkaUnavailableError(ConsumerError, KafkaAwayError, kafka_errors.KafkaTim
     """Kafka gave no answer in the time there was."""
 
     code = "REQUEST_TIMED_OUT"
+    doc_code = "KC-2003"
     is_retriable = True
 
 
@@ -175,27 +190,30 @@ class GroupRefusedError(ConsumerError, RefusedError, kafka_errors.KafkaConfigura
 
     code = "GROUP_REFUSED"
 
-    def __init__(self, message: str, refusal: str = "") -> None:
+    def __init__(self, message: str, refusal: str = "", doc_code: str = "") -> None:
         ConsumerError.__init__(self, message)
-        self.refusal = refusal
+        self.refused_with(refusal, doc_code)
 
 
 class ConsumerClosedError(ConsumerError, MemberClosedError, kafka_errors.IllegalStateError):
     """The consumer is closed, or belongs to another process."""
 
     code = "CONSUMER_CLOSED"
+    doc_code = "KC-2005"
 
 
 class WrongThreadError(ConsumerError, kafka_errors.IllegalStateError, RuntimeError):
     """Two threads are inside of one consumer, or a listener polls; both are named."""
 
     code = "WRONG_THREAD"
+    doc_code = "KC-2018"
 
 
 class InterruptedPollError(ConsumerError):
     """`interrupt()` ended this call; nothing is lost."""
 
     code = "INTERRUPTED"
+    doc_code = "KC-2019"
     is_retriable = True
 
 
@@ -203,6 +221,7 @@ class RecordTimeoutError(ConsumerError, kafka_errors.KafkaTimeoutError, TimeoutE
     """No record came within `consumer_timeout_ms`."""
 
     code = "NO_RECORD"
+    doc_code = "KC-2020"
     is_retriable = True
 
 
@@ -216,7 +235,7 @@ def translated(error: KcoordError) -> KcoordError:
     if isinstance(error, KafkaAwayError):
         return KafkaUnavailableError(message)
     if isinstance(error, RefusedError):
-        return GroupRefusedError(message, error.refusal)
+        return GroupRefusedError(message, error.refusal, error.doc_code)
     if isinstance(error, MemberClosedError):
         return ConsumerClosedError(message)
     return error

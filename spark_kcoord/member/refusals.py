@@ -104,6 +104,7 @@ def refused_for_good(settings: MemberSettings, refusal: Refusal) -> KcoordError:
         f"The coordinator refused a member of group '{settings.group_id}'{about}: "
         f"{speech.translate(show_refusal(refusal))}",
         refusal[0].name,
+        refusal[0].doc_code,
     )
 
 
@@ -113,6 +114,7 @@ def log_in_refused(settings: MemberSettings, why: str) -> KcoordError:
         f"A member of group '{settings.group_id}' could not log in: the coordinator {why}. The log of its node may "
         "say more.",
         ErrorCode.SASL_AUTHENTICATION_FAILED.name,
+        ErrorCode.SASL_AUTHENTICATION_FAILED.doc_code,
     )
 
 
@@ -122,6 +124,7 @@ def call_refused(settings: MemberSettings, refusal: Refusal) -> KcoordError:
         f"The coordinator refused a call in group '{settings.group_id}': "
         f"{settings.speech.translate(show_refusal(refusal))}",
         refusal[0].name,
+        refusal[0].doc_code,
     )
 
 

@@ -7,6 +7,7 @@ import typer
 
 from coordinator.cli.parts.asking import ask_for, ask_in_portions
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.operating.author import who_asks
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
@@ -55,7 +56,9 @@ def _that_are_there(
     results = [result for answer in ask_in_portions(group, targets, ask, dry=True) for result in answer.results]
     for result in results:
         if result.error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
-            notes.print(f"error: which partitions topic {topic} has is not known for now: {result.message}")
+            notes.error(
+                f"which partitions topic {topic} has is not known for now: {result.message}", DocCode.NOT_KNOWN_NOW
+            )
             raise typer.Exit(ExitCode.REFUSED_BY_STATE)
     return [
         (result.topic, result.partition)

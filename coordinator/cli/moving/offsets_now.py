@@ -14,6 +14,7 @@ import typer
 from coordinator.cli.moving.offsets_set import is_after_the_end
 from coordinator.cli.parts.asking import ask_for, ask_in_portions
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.operating.author import who_asks
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
@@ -64,7 +65,9 @@ def which_are_not(offsets: Sequence[CommittedOffset], group: str, coordinator: s
 def _must_be_known(result: ResetResult) -> None:
     if result.error is ErrorCode.COORDINATOR_NOT_AVAILABLE:
         name = f"{result.topic}-{result.partition}"
-        notes.print(f"error: whether the offset of {name} still counts is not known for now: {result.message}")
+        notes.error(
+            f"whether the offset of {name} still counts is not known for now: {result.message}", DocCode.NOT_KNOWN_NOW
+        )
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from coordinator.cli.parts.asking import ask_for, must_be_addresses
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.security import SecurityError
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.text.addresses import format_address, parse_addresses
@@ -51,7 +52,7 @@ def kafka_meant(
     try:
         options = read_kafka_config(config)
     except SecurityError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.INPUT)
         raise typer.Exit(ExitCode.USAGE) from None
     if kafka is not None:
         servers = tuple(map(format_address, parse_addresses(kafka)))
@@ -63,7 +64,7 @@ def kafka_meant(
         with kafka_groups(servers, options, timeout_s) as groups:
             yield groups
     except KafkaGroupError as error:
-        notes.print(f"error: {error}; --kafka names brokers, and --kafka-config a file that says how to log in")
+        notes.error(f"{error}; --kafka names brokers, and --kafka-config a file that says how to log in", DocCode.KAFKA)
         raise typer.Exit(ExitCode.ERROR) from error
 
 

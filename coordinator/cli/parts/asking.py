@@ -8,6 +8,7 @@ import typer
 from coordinator.cli.parts.addressing.command_config import command_config_in_force
 from coordinator.cli.parts.addressing.contexts import addresses_in_force, settings_in_force
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.client.configuration.command_config import read_command_config
 from coordinator.client.operating.partitions_meant import in_portions
@@ -76,7 +77,7 @@ def coordinators_of(text: str) -> Coordinators:
         given = {} if path is None else read_command_config(path)
         return Coordinators(parse_addresses(text), security_of_options({**settings_in_force(text), **given}))
     except SecurityError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.INPUT)
         raise typer.Exit(ExitCode.USAGE) from None
 
 
@@ -103,7 +104,9 @@ def ask_if_there(coordinator: str, request: Request, timeout_s: float, expected:
 
 def _of_kind(response: Response, expected: type[_Expected]) -> _Expected:
     if not isinstance(response, expected):
-        notes.print(f"error: the coordinator answered with {type(response).__name__}; is it of another release?")
+        notes.error(
+            f"the coordinator answered with {type(response).__name__}; is it of another release?", DocCode.OTHER_RELEASE
+        )
         raise typer.Exit(ExitCode.ERROR)
     return response
 

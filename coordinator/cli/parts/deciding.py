@@ -43,7 +43,7 @@ def end_with_results(
     for group, result in results:
         if result.error is not ErrorCode.NONE:
             name = f"{result.topic}-{result.partition} of group '{group}'"
-            notes.print(f"error: {name} was refused: {result.message} ({result.error.name})")
+            notes.error(f"{name} was refused: {result.message} ({result.error.name})", result.error.doc_code)
             code = code or EXIT_OF_REFUSAL.get(result.error, ExitCode.ERROR)
     end(dry=dry, does_something=any(result.error is ErrorCode.NONE for _, result in results), code=code)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import typer
 
-from coordinator.cli.parts.notes import Notes
+from coordinator.cli.parts.notes import DocCode, Notes
 from coordinator.client.operating.refusal_kinds import NOT_FOUND, REFUSED_BY_STATE, TIMED_OUT, UNAUTHORISED
 from coordinator.protocol.errors import ErrorCode
 
@@ -88,7 +88,7 @@ def output_errors_as_text() -> Iterator[None]:
         with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())  # Python tries once more at its end
         why = f"standard output cannot be written: {error.strerror}"
-        notes.print(f"error: {why}; what was to be changed is changed all the same")
+        notes.error(f"{why}; what was to be changed is changed all the same", DocCode.OUTPUT)
         raise SystemExit(ExitCode.ERROR) from None
 
 
@@ -112,10 +112,13 @@ def tool_errors_as_text() -> Iterator[None]:
     try:
         yield
     except LogInFailedError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.NOT_LET_IN)
         raise typer.Exit(ExitCode.UNAUTHORISED) from error
     except RequestError as error:
-        notes.print(f"error: {error}; --coordinator or KCOORD_COORDINATOR names another")
+        notes.error(
+            f"{error}; --coordinator or KCOORD_COORDINATOR names another",
+            DocCode.LATE if isinstance(error, RequestTimeoutError) else DocCode.NO_ANSWER,
+        )
         raise typer.Exit(ExitCode.TIMEOUT if isinstance(error, RequestTimeoutError) else ExitCode.ERROR) from error
 
 
@@ -134,5 +137,5 @@ def end_with_refusal(refusal: "Refusal", group_id: str = "") -> NoReturn:
     if code is ErrorCode.GROUP_ID_NOT_FOUND:
         notes.print(f"Consumer group '{group_id}' does not exist.")
     else:
-        notes.print(f"error: the coordinator refused: {why or 'it gave no reason'} ({code.name})")
+        notes.error(f"the coordinator refused: {why or 'it gave no reason'} ({code.name})", code.doc_code)
     raise typer.Exit(EXIT_OF_REFUSAL.get(code, ExitCode.ERROR))

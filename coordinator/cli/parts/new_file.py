@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 
 
 def must_be_free(path: Path, what: str, *, replaces: bool, option: str) -> None:
@@ -21,5 +22,5 @@ def must_be_free(path: Path, what: str, *, replaces: bool, option: str) -> None:
         return
     except OSError as error:  # the name is too long, or a directory on the way to it is closed to this user
         why = f"cannot be written: {error.strerror}"
-    notes.print(f"error: {path} {why}")
+    notes.error(f"{path} {why}", DocCode.FILE)
     raise typer.Exit(ExitCode.ERROR)

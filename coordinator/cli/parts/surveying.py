@@ -7,6 +7,7 @@ import typer
 
 from coordinator.cli.parts.asking import coordinators_of
 from coordinator.cli.parts.exits import ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.cluster_view import ClusterView, view
 from coordinator.client.every_node import GroupsListed, find_nodes, find_unreached
 from coordinator.client.every_node import list_groups as ask_for_groups
@@ -47,7 +48,9 @@ def every_group(coordinator: str, timeout_s: float) -> tuple[Sequence[GroupSumma
         listed = ask_for_groups(coordinators_of(coordinator), timeout_s)
     if not isinstance(listed, GroupsListed):
         must_not_be_refused(listed)
-        notes.print(f"error: the coordinator answered with {type(listed).__name__}; is it of another release?")
+        notes.error(
+            f"the coordinator answered with {type(listed).__name__}; is it of another release?", DocCode.OTHER_RELEASE
+        )
         raise typer.Exit(ExitCode.ERROR)
     for address, why in (listed.why_not or {}).items():
         notes.print(f"Warning: the node at {format_address(address)} could not be asked: it {why}.")

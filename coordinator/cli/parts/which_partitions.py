@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.operating.partitions_meant import UnknownTopicError, partitions_meant
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.messages import DescribeGroupResponse
@@ -54,7 +55,7 @@ def named_partitions(
     try:
         return partitions_meant(group, topics, counts)
     except UnknownTopicError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.INPUT)
         raise typer.Exit(ExitCode.NOT_FOUND) from None
 
 

@@ -7,6 +7,7 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.surveying import note_silent_nodes, survey, survey_where_members_are_sent
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.verbs.looking.bundle import bundle
@@ -97,10 +98,10 @@ def describe_node(
     seen = next((each for each in cluster.nodes if each.described.node_id == node), None)
     if seen is None:
         known = ", ".join(str(each.described.node_id) for each in cluster.nodes)
-        notes.print(f"error: no node has the id {node}; there are {known}")
+        notes.error(f"no node has the id {node}; there are {known}", DocCode.NAME)
         raise typer.Exit(ExitCode.NOT_FOUND)
     if seen.why_not_asked:
-        notes.print(f"error: node {node} could not be asked: it {seen.why_not_asked}")
+        notes.error(f"node {node} could not be asked: it {seen.why_not_asked}", DocCode.NOT_KNOWN_NOW)
         raise typer.Exit(ExitCode.ERROR)
     copies = [(shard, shard.copies[node]) for shard in cluster.shards if node in shard.copies]
     if output.is_document:

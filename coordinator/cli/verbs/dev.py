@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.verbs import dev_topics
 from coordinator.local.errors import LocalServiceError
 from coordinator.protocol.text.escaping import lines
@@ -281,7 +282,7 @@ def errors_as_text() -> Iterator[None]:
     try:
         yield
     except LocalServiceError as error:
-        _notes.print(f"error: {lines(str(error))}", markup=False)
+        _notes.print(f"error: {lines(str(error))} [{DocCode.SERVICE}]", markup=False)
         raise typer.Exit(1) from error
 
 

@@ -7,6 +7,7 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, ask_for, describe_group
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.tables import Cell, OutputFormat, View, write_rows, write_views
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, groups_meant
 from coordinator.client.operating.lag import lag_by_topic
@@ -64,7 +65,7 @@ def lag(
         return
     too_high = [(one, why) for one, lag in zip(meant, found, strict=True) if (why := lag.why_above(fail_above))]
     for one, why in too_high:
-        notes.print(f"error: the lag of group '{one}' {why}")
+        notes.error(f"the lag of group '{one}' {why}", DocCode.LAG)
     if too_high:
         raise typer.Exit(ExitCode.LAG_TOO_HIGH)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from coordinator.cli.parts.notes import Notes
+from coordinator.cli.parts.notes import DocCode, Notes
 
 _USAGE = 2
 
@@ -72,7 +72,7 @@ def serve(
         try:
             code = service.run(loaded)
         except service.StartError as error:
-            _notes.print(f"error: {error}")
+            _notes.error(str(error), DocCode.START)
             raise typer.Exit(1) from error
     raise typer.Exit(code)
 
@@ -145,5 +145,5 @@ def errors_as_lines() -> Iterator[None]:
         yield
     except ConfigError as error:
         for line in error.lines:
-            _notes.print(f"error: {line}")
+            _notes.error(line, DocCode.SETTINGS)
         raise typer.Exit(_USAGE) from error

@@ -53,7 +53,9 @@ def find_kafka(settings: Settings, timeout_s: float) -> tuple[str, ...]:
     refusal = refusal_of(response)
     if refusal is not None:
         raise GroupRefusedError(
-            f"The coordinator refused to say where Kafka is: {show_refusal(refusal)}", refusal[0].name
+            f"The coordinator refused to say where Kafka is: {show_refusal(refusal)}",
+            refusal[0].name,
+            refusal[0].doc_code,
         )
     assert isinstance(response, FindCoordinatorResponse)
     return response.kafka_bootstrap

@@ -238,7 +238,9 @@ class Committer:
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
             return {}
         if refusal is not None:
-            raise GroupRefusedError(f"The coordinator refused to say offsets: {show_refusal(refusal)}", refusal[0].name)
+            raise GroupRefusedError(
+                f"The coordinator refused to say offsets: {show_refusal(refusal)}", refusal[0].name, refusal[0].doc_code
+            )
         assert isinstance(response, FetchOffsetsResponse)
         return {
             TopicPartition(one.topic, one.partition): OffsetAndMetadata(
@@ -253,7 +255,9 @@ class Committer:
         )
         refusal = refusal_of(response)
         if refusal is not None:
-            raise GroupRefusedError(f"The coordinator refused a commit: {show_refusal(refusal)}", refusal[0].name)
+            raise GroupRefusedError(
+                f"The coordinator refused a commit: {show_refusal(refusal)}", refusal[0].name, refusal[0].doc_code
+            )
         assert isinstance(response, CommitOffsetsResponse)
         return results_of(asked, response.refused)
 

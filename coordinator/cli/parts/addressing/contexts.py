@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.configuration.contexts import ADDRESSES, Context, Contexts, contexts_of_user, contexts_path
 from coordinator.client.security import SecurityError
 
@@ -68,7 +69,7 @@ def take_context(context: typer.Context, name: str | None) -> None:
         if name is None:
             notes.print(f"warning: no context is used: {error}")
             return
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.USAGE) from None
     _in_force.set(_Chosen(found, is_by_flag=_source(context, "context_name") == "COMMANDLINE"))
     context.default_map = _defaults(context.command, found.coordinator)

@@ -8,6 +8,7 @@ import typer
 import coordinator
 from coordinator.cli.parts.asking import Output
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.tables import OutputFormat, write_rows
 
 app = typer.Typer(help="Boards, alert rules, a unit file and manifests.", no_args_is_help=True)
@@ -50,7 +51,7 @@ def export(
     if other and not force:
         named = ", ".join(str(path) for path in other[:5])
         more = f" and {len(other) - 5} more" if len(other) > 5 else ""
-        notes.print(f"error: {named}{more} are there and differ; nothing is written. --force writes over them")
+        notes.error(f"{named}{more} are there and differ; nothing is written. --force writes over them", DocCode.FILE)
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
     for path, text in texts.items():
         try:
@@ -71,12 +72,12 @@ def _differs(path: Path, text: bytes) -> bool:
         return False
     except OSError as error:
         _end_with(path, error, "read")
-    notes.print(f"error: {path} is no file, and nothing is written; name another directory")
+    notes.error(f"{path} is no file, and nothing is written; name another directory", DocCode.FILE)
     raise typer.Exit(ExitCode.ERROR)
 
 
 def _end_with(path: Path, error: OSError, what: str) -> NoReturn:
-    notes.print(f"error: {error.filename or path} cannot be {what}: {error.strerror}")
+    notes.error(f"{error.filename or path} cannot be {what}: {error.strerror}", DocCode.FILE)
     raise typer.Exit(ExitCode.ERROR) from None
 
 
@@ -84,5 +85,5 @@ def _found() -> dict[str, Path]:
     try:
         return shipped()
     except FileNotFoundError as error:
-        notes.print(f"error: this install is not whole: {error}; install kcoord anew")
+        notes.error(f"this install is not whole: {error}; install kcoord anew", DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from None

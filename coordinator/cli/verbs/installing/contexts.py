@@ -5,6 +5,7 @@ import typer
 from coordinator.cli.parts.addressing.contexts import contexts_in_file
 from coordinator.cli.parts.asking import Output
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.tables import OutputFormat, write_rows
 from coordinator.client.security import SecurityError
 
@@ -23,7 +24,7 @@ def list_contexts(output: Output = OutputFormat.TABLE) -> None:
     try:
         found = contexts_in_file()
     except SecurityError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.USAGE) from None
     rows = [
         ("*" if each.name == found.current else None, each.name, each.coordinator, each.settings.get(_PROTOCOL))

@@ -18,6 +18,7 @@ from coordinator.cli.moving.backup import BackupError, write
 from coordinator.cli.parts.asking import Coordinator, Timeout, ask_for, coordinators_of
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.new_file import must_be_free
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.verbs.doctor import checks_of_machine
 from coordinator.cli.verbs.looking.cluster_doctor import Admin, admins_of, checks_of_cluster
 from coordinator.client.cluster_view import view
@@ -62,7 +63,7 @@ def bundle(
     try:
         write(output, made.data)
     except BackupError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from error
     missing = f"; not to be had, with the reason in their places: {', '.join(made.failed)}" if made.failed else ""
     notes.print(f"{output} has {made.files} files{missing}. Names of hosts, groups and topics are in it, no secrets.")

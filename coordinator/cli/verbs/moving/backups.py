@@ -23,6 +23,7 @@ from coordinator.cli.parts.deciding import (
 )
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.new_file import must_be_free
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.surveying import every_group
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.parts.which_groups import Match, ask_each
@@ -61,7 +62,7 @@ def backup(
     must_be_free(file, "a backup", replaces=overwrite, option="--overwrite")
     listed, are_all = every_group(coordinator, timeout)
     if not are_all:
-        notes.print(f"error: not all groups are known, so {file} has not been written")
+        notes.error(f"not all groups are known, so {file} has not been written", DocCode.NOT_KNOWN_NOW)
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
     groups = [_kept(group.group_id, coordinator, timeout) for group in listed]
     found = [group for group in groups if group is not None]
@@ -70,7 +71,7 @@ def backup(
     try:
         write(file, encode(make_backup(found, cluster_id, who_asks())))
     except BackupError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from error
     rows: list[tuple[Cell, ...]] = [
         (
@@ -147,7 +148,7 @@ def _read(file: Path) -> Backup:
     try:
         return read(file)
     except BackupError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from error
 
 

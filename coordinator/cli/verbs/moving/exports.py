@@ -16,6 +16,7 @@ from coordinator.cli.moving.which_kafka import Kafka, KafkaConfig, kafka_meant
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, describe_group
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, is_dry
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.reset_target import write_csv_of_offsets
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.cli.parts.which_partitions import Topics, named_partitions, parse_scope
@@ -90,7 +91,7 @@ def export(
         found = groups.read(name)
         results, kept = planned(wanted, found.offsets, moves_back=move_back)
         if found.has_members:
-            notes.print(f"error: {found.say_members()}: Kafka takes offsets of a group without members only.")
+            notes.error(f"{found.say_members()}: Kafka takes offsets of a group without members only.", DocCode.STATE)
             code = ExitCode.REFUSED_BY_STATE
         good = {(each.topic, each.partition) for each in results if each.error is ErrorCode.NONE}
         if not dry and code == ExitCode.OK and good:
@@ -171,7 +172,7 @@ def _fetched(
 
 def _must_be_some(group: str, found: Sequence[object] | set[tuple[str, int]]) -> None:
     if not found:
-        notes.print(f"error: group '{group}' has no offsets of what is named: there is nothing to write")
+        notes.error(f"group '{group}' has no offsets of what is named: there is nothing to write", DocCode.STATE)
         raise typer.Exit(ExitCode.NOT_FOUND)
 
 

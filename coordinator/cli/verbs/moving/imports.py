@@ -12,6 +12,7 @@ from coordinator.cli.moving.which_kafka import Kafka, KafkaConfig, kafka_meant
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.deciding import DryRun, Execute, MoveBack, ReleaseClaims, Why, is_dry
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.tables import OutputFormat
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ResetTarget
@@ -50,7 +51,7 @@ def spark_checkpoint(
     try:
         position = read_checkpoint(local_directory(directory), source)
     except CheckpointError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from error
     _tell_batches(position)
     targets = [ResetTarget(*partition, ResetKind.OFFSET, offset) for partition, offset in position.offsets.items()]

@@ -6,6 +6,7 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Timeout, coordinators_of, parse_timeout
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.operating.author import who_asks
 from coordinator.protocol.text.addresses import parse_address
 from coordinator.runtime.process.ready_line import say_ready
@@ -89,7 +90,7 @@ def console(
     try:
         run(settings, lambda url: say_ready(f"kcoord: console on {url}"))
     except ConsoleError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.SERVICE)
         raise typer.Exit(ExitCode.ERROR) from None
 
 

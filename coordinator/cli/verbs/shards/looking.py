@@ -6,6 +6,7 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.verbs.shards import moving
@@ -78,7 +79,7 @@ def describe(
     cluster = survey(coordinator, timeout)
     seen = next((each for each in cluster.shards if each.shard == shard), None)
     if seen is None:
-        notes.print(f"error: there is no shard {shard}; shards are 0 to {len(cluster.shards) - 1}")
+        notes.error(f"there is no shard {shard}; shards are 0 to {len(cluster.shards) - 1}", DocCode.NAME)
         raise typer.Exit(ExitCode.NOT_FOUND)
     note_silent_nodes(cluster)
     if output.is_document:

@@ -13,6 +13,7 @@ import typer
 from coordinator.cli.parts.asking import Coordinator, Output, Timeout, coordinators_of
 from coordinator.cli.parts.deciding import DryRun, Execute, Why, end, is_dry
 from coordinator.cli.parts.exits import EXIT_OF_REFUSAL, ExitCode, must_not_be_refused, notes, tool_errors_as_text
+from coordinator.cli.parts.notes import DocCode
 from coordinator.cli.parts.surveying import note_silent_nodes, survey
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.verbs.shards.unclean import choose_unclean
@@ -218,7 +219,7 @@ def _shards_meant(cluster: ClusterView, named: Sequence[int] | None) -> list[int
     unknown = sorted(set(named or ()) - set(every))
     if unknown or not every:
         there = f"shards are 0 to {len(every) - 1}" if every else "the cluster has no shards yet"
-        notes.print(f"error: there is no shard {unknown[0] if unknown else ''}".rstrip() + f"; {there}")
+        notes.error(f"there is no shard {unknown[0] if unknown else ''}".rstrip() + f"; {there}", DocCode.NAME)
         raise typer.Exit(ExitCode.NOT_FOUND)
     return list(dict.fromkeys(named)) if named else every
 
@@ -235,7 +236,7 @@ def _must_be_nodes(cluster: ClusterView, nodes: Sequence[int]) -> None:
     for node in nodes:
         if node not in known:
             there = ", ".join(str(each) for each in sorted(known))
-            notes.print(f"error: no node has the id {node}; there are {there}")
+            notes.error(f"no node has the id {node}; there are {there}", DocCode.NAME)
             raise typer.Exit(ExitCode.NOT_FOUND)
 
 
@@ -244,7 +245,9 @@ def _spread(cluster: ClusterView, shards: Sequence[int], nodes: Sequence[int]) -
     _must_be_nodes(cluster, nodes)
     racks = {each.described.node_id: each.described.rack for each in cluster.nodes if each.described.node_id in nodes}
     if not racks:
-        notes.print("error: no other node is ready, so there is nowhere to move anything: start another one first")
+        notes.error(
+            "no other node is ready, so there is nowhere to move anything: start another one first", DocCode.STATE
+        )
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
     before = {shard.shard: shard.target for shard in cluster.shards if shard.shard in shards}
     plan = plan_replicas(before, racks, cluster.replication_factor)
@@ -301,7 +304,7 @@ def _wait_until(coordinator: str, timeout_s: float, missing: Callable[[ClusterVi
     while left := missing(survey(coordinator, timeout_s)):
         if time.monotonic() + _LOOK_S >= deadline_s:
             named = ", ".join(str(shard) for shard in left)
-            notes.print(f"error: after {timeout_s:g} s {what}: shards {named}")
+            notes.error(f"after {timeout_s:g} s {what}: shards {named}", DocCode.LATE)
             raise typer.Exit(ExitCode.TIMEOUT)
         time.sleep(_LOOK_S)
 
@@ -316,7 +319,9 @@ def _end_with_changes(results: Sequence[ShardChange], output: OutputFormat, *, d
     code: int = ExitCode.OK
     for result in results:
         if result.error is not ErrorCode.NONE:
-            notes.print(f"error: shard {result.shard} was refused: {result.message} ({result.error.name})")
+            notes.error(
+                f"shard {result.shard} was refused: {result.message} ({result.error.name})", result.error.doc_code
+            )
             code = code or EXIT_OF_REFUSAL.get(result.error, ExitCode.ERROR)
     end(dry=dry, does_something=bool(accepted), code=code)
 

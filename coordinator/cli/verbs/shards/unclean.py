@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import typer
 
 from coordinator.cli.parts.exits import ExitCode, notes
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.cluster_view import ClusterView, ShardView
 from coordinator.protocol.parts import ShardDescription, UncleanLeader
 from coordinator.protocol.text.counts import counted
@@ -22,7 +23,9 @@ def choose_unclean(cluster: ClusterView, shards: Sequence[int]) -> tuple[Unclean
     for shard in (by_number[number] for number in shards):
         copies = {node: copy for node, copy in shard.copies.items() if copy.log_end is not None}
         if not copies:
-            notes.print(f"error: no replica of shard {shard.shard} answers, so there is nobody to elect")
+            notes.error(
+                f"no replica of shard {shard.shard} answers, so there is nobody to elect", DocCode.NOT_KNOWN_NOW
+            )
             raise typer.Exit(ExitCode.REFUSED_BY_STATE)
         node = max(sorted(copies), key=lambda each: _reach(copies[each]))
         _say(shard, node, copies)

@@ -7,6 +7,7 @@ import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, coordinators_of
 from coordinator.cli.parts.exits import ExitCode, end_with_refusal, notes, tool_errors_as_text
+from coordinator.cli.parts.notes import DocCode
 from coordinator.client.operating.waiting import Wait, WaitRefusedError, WaitTimeoutError, Wanted
 from coordinator.protocol.text.durations import parse_duration_ms
 from coordinator.protocol.vocabulary import GroupStatus
@@ -54,7 +55,7 @@ def wait(
             while waiting.look() is None:
                 time.sleep(waiting.pause_s)
     except WaitTimeoutError as error:
-        notes.print(f"error: {error}")
+        notes.error(str(error), DocCode.LATE)
         raise typer.Exit(ExitCode.TIMEOUT) from None
     except WaitRefusedError as error:
         end_with_refusal(error.refusal, group)

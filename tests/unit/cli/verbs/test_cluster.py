@@ -170,7 +170,7 @@ def test_node_is_described_by_the_shards_that_it_has() -> None:
         missing = run(bootstrap(said, 2), "node", "describe", "7")
         assert (missing.exit_code, missing.stderr) == (
             ExitCode.NOT_FOUND,
-            "error: no node has the id 7; there are 1, 2, 3\n",
+            "error: no node has the id 7; there are 1, 2, 3 [KC-3006]\n",
         )
         silent = run(bootstrap(said, 2), "node", "describe", "1")
         assert silent.exit_code == ExitCode.ERROR

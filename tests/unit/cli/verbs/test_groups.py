@@ -261,7 +261,7 @@ class TestDescribe:
     def test_a_refusal_is_told_with_its_code(self, run, code, exit_code):
         result = run(["group", "describe", "team"], {DescribeGroup: ErrorResponse(code, "because")})
         assert (result.exit_code, result.stdout) == (exit_code, "")
-        assert result.stderr == f"error: the coordinator refused: because ({code.name})\n"
+        assert result.stderr == f"error: the coordinator refused: because ({code.name}) [{code.doc_code}]\n"
 
     def test_what_members_call_themselves_cannot_move_the_cursor(self, run):
         hostile = MemberDescription("m1", None, "\x1b[2J\nteam", "h", 1, "STABLE", 1, 1, True, 0, 0)
@@ -278,7 +278,7 @@ class TestWithoutACoordinator:
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == (
             f"error: the coordinator at 127.0.0.1:{port} cannot be reached: Connection refused; check the address and "
-            "that a coordinator is running there; --coordinator or KCOORD_COORDINATOR names another\n"
+            "that a coordinator is running there; --coordinator or KCOORD_COORDINATOR names another [KC-3001]\n"
         )
 
     def test_of_several_coordinators_one_that_answers_is_enough(self):

@@ -130,8 +130,8 @@ def test_every_group_that_is_too_far_behind_is_named(run):
     result = run("lag", "--all-groups", "--fail-above", "3")
     assert result.exit_code == 7
     assert [line for line in result.stderr.splitlines() if "error" in line] == [
-        "error: the lag of group 'orders-a' is 4, over 3",
-        "error: the lag of group 'other' is 4, over 3",
+        "error: the lag of group 'orders-a' is 4, over 3 [KC-3013]",
+        "error: the lag of group 'other' is 4, over 3 [KC-3013]",
     ]
 
 
@@ -194,7 +194,7 @@ class TestWait:
     def test_what_does_not_hold_in_time_ends_with_6_and_says_why(self, run, condition, why):
         result = run("wait", "orders-a", *condition, "--timeout", "30ms", "--every", "10ms")
         assert result.exit_code == 6
-        assert result.stderr == f"error: group 'orders-a' is not as wanted after 0.03 s: {why}\n"
+        assert result.stderr == f"error: group 'orders-a' is not as wanted after 0.03 s: {why} [KC-3002]\n"
 
     def test_a_group_is_looked_at_until_it_is_as_wanted(self, run):
         states = [DescribeGroupResponse(group_id="g", state=state) for state in ("Assigning", "Reconciling", "Stable")]
@@ -205,7 +205,7 @@ class TestWait:
         missing = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND)
         assert run("wait", "g", "--empty", describe=missing).exit_code == 0
         result = run("wait", "g", "--stable", "--timeout", "20ms", describe=missing)
-        assert (result.exit_code, result.stderr.endswith("it is not there\n")) == (6, True)
+        assert (result.exit_code, result.stderr.endswith("it is not there [KC-3002]\n")) == (6, True)
 
     def test_a_lag_that_is_not_known_is_not_small(self, run):
         unknown = DescribeGroupResponse(group_id="g", partitions=(PartitionDescription("t", 0, None, 9),))
@@ -245,7 +245,7 @@ class TestWait:
         assert run("wait", "g", "--stable", "--every", "10ms", describe=[*[loading] * 6, stable]).exit_code == 0
         result = run("wait", "g", "--stable", "--timeout", "20ms", describe=loading)
         assert result.exit_code == 6
-        assert result.stderr.endswith(": shard 0 is being loaded; try again (COORDINATOR_LOAD_IN_PROGRESS)\n")
+        assert result.stderr.endswith(": shard 0 is being loaded; try again (COORDINATOR_LOAD_IN_PROGRESS) [KC-3002]\n")
 
     def test_a_coordinator_that_does_not_let_it_log_in_ends_it_at_once(self, run, monkeypatch):
         """A wrong password is not tried twice a second for five minutes."""

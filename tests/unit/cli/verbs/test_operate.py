@@ -220,7 +220,7 @@ class TestResetOffsets:
         result = run(["reset-offsets", "team", "--topic", "t", "--to-earliest", "--execute"], {ResetOffsets: answer})
         assert (result.exit_code, result.stderr) == (
             4,
-            "error: t-1 of group 'team' was refused: m1 is gone (PARTITION_OWNED)\n",
+            "error: t-1 of group 'team' was refused: m1 is gone (PARTITION_OWNED) [KC-1002]\n",
         )
         assert [line.split()[6] for line in result.stdout.splitlines()[1:]] == ["set", "refused"]
 
@@ -261,7 +261,7 @@ class TestResetOffsets:
         result = run(["reset-offsets", "team", "--topic", "t:7", "--to-earliest"], answers)
         assert (result.exit_code, result.stderr) == (
             3,
-            f"error: t-7 of group 'team' was refused: {why} (UNKNOWN_TOPIC_OR_PARTITION)\n",
+            f"error: t-7 of group 'team' was refused: {why} (UNKNOWN_TOPIC_OR_PARTITION) [KC-0003]\n",
         )
 
 
@@ -295,7 +295,7 @@ class TestResetOfSeveralGroups:
         assert [found["group"] for found in json.loads(result.stdout)] == ["other", "team"]
         assert (result.exit_code, result.stderr) == (
             4,
-            f"error: the coordinator refused: busy (REBALANCE_IN_PROGRESS)\n{DRY}",
+            f"error: the coordinator refused: busy (REBALANCE_IN_PROGRESS) [KC-0027]\n{DRY}",
         )
 
     def test_export_has_the_group_in_front_and_from_file_reads_it(self, run, tmp_path):
@@ -474,7 +474,7 @@ class TestVerbs:
         result = run(["delete-offsets", "team", "--topic", "t", "--execute", "-o", "csv"], {DeleteOffsets: answer})
         assert (result.exit_code, result.stderr) == (
             4,
-            "error: t-1 of group 'team' was refused: m1 owns it (PARTITION_OWNED)\n",
+            "error: t-1 of group 'team' was refused: m1 owns it (PARTITION_OWNED) [KC-1002]\n",
         )
         assert result.stdout == "GROUP,TOPIC,PARTITION,CURRENT-OFFSET\nteam,t,0,60\n"
 
@@ -568,11 +568,13 @@ class TestManyPartitions:
         refusal = ErrorResponse(ErrorCode.STATE_LIMIT_REACHED, "no room")
         result = run([*words, "--execute"], {DescribeGroup: self.LARGE, kind: [done, refusal]})
         assert result.exit_code == 1
-        assert result.stderr.startswith("error: the coordinator refused: no room (STATE_LIMIT_REACHED)\n" + self.DONE)
+        assert result.stderr.startswith(
+            "error: the coordinator refused: no room (STATE_LIMIT_REACHED) [KC-1007]\n" + self.DONE
+        )
         assert [type(request) for request in result.asked] == [kind, kind]
 
     def test_nothing_is_done_by_a_dry_run(self, run):
         refusal = ErrorResponse(ErrorCode.STATE_LIMIT_REACHED, "no room")
         answers = {DescribeGroup: self.LARGE, DeleteOffsets: [DeleteOffsetsResponse(), refusal]}
         result = run(["delete-offsets", "team", "--all-topics"], answers)
-        assert result.stderr == "error: the coordinator refused: no room (STATE_LIMIT_REACHED)\n"
+        assert result.stderr == "error: the coordinator refused: no room (STATE_LIMIT_REACHED) [KC-1007]\n"

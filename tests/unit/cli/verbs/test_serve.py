@@ -25,16 +25,16 @@ def test_bad_settings_are_exit_code_2_with_a_line_for_every_error(verb: str, bad
     code, out, err = kcoord(verb, "--config", str(bad_file), "--set", "log.level=loud")
     assert (code, out) == (2, "")
     assert sorted(err.splitlines()) == [
-        "error: --set log.level: input should be 'debug', 'info', 'warning' or 'error', not 'loud'",
-        f"error: {bad_file}: group.rebalance_window_ms: input should be greater than or equal to 0, not -1",
-        f"error: {bad_file}: node.shardz: there is no such setting; the nearest is node.shards",
+        "error: --set log.level: input should be 'debug', 'info', 'warning' or 'error', not 'loud' [KC-4001]",
+        f"error: {bad_file}: group.rebalance_window_ms: input should be greater than or equal to 0, not -1 [KC-4001]",
+        f"error: {bad_file}: node.shardz: there is no such setting; the nearest is node.shards [KC-4001]",
     ]
 
 
 def test_a_setting_that_is_no_setting_is_named() -> None:
     code, _, err = kcoord("check-config", "--set", "shards")
     assert code == 2
-    assert err == "error: --set shards: is not SECTION.KEY=VALUE, such as group.rebalance_window_ms=50\n"
+    assert err == "error: --set shards: is not SECTION.KEY=VALUE, such as group.rebalance_window_ms=50 [KC-4001]\n"
 
 
 def test_a_flag_that_is_no_setting_does_not_show_its_value() -> None:

@@ -67,7 +67,7 @@ def test_what_is_no_file_is_not_written_over(tmp_path: Path, name: str) -> None:
     taken.parent.mkdir()
     os.mkfifo(taken) if name == "pipe" else taken.mkdir()
     code, _, err = kcoord("assets", "export", str(tmp_path), "--force")
-    assert (code, err) == (1, f"error: {taken} is no file, and nothing is written; name another directory\n")
+    assert (code, err) == (1, f"error: {taken} is no file, and nothing is written; name another directory [KC-3009]\n")
 
 
 def test_what_cannot_be_looked_at_is_said(tmp_path: Path) -> None:

@@ -39,7 +39,9 @@ def test_our_error_is_its_sentence(tmp_path: Path) -> None:
     error = KcoordError("Topic 'flights' does not exist. Make it.")
     error.__cause__ = KeyError("inside")
     said = told_by_spark(error, tmp_path / "said")
-    assert said == "spark_kcoord.errors.KcoordError: Topic 'flights' does not exist. Make it.\n"
+    sentence, code = said.splitlines()
+    assert sentence == "spark_kcoord.errors.KcoordError: Topic 'flights' does not exist. Make it."
+    assert code.startswith("KC-2000: ")
     shown = f"[STREAM_FAILED] Failed when Python data source performs `latestOffset`: {said} SQLSTATE: 38000"
     assert failure_cause(RuntimeError(shown)) == "Topic 'flights' does not exist. Make it."
 
