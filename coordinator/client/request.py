@@ -83,13 +83,13 @@ def ask(coordinators: Sequence[Address], request: Request, timeout_s: float) -> 
     """Return the response to a request of a person, who wants to hear at once that nobody can be reached.
 
     Each address is tried once before that is said, and nothing is asked twice that may have been done. A refusal that
-    does not pass in time is returned. An answer in pages is returned as one. Raises RequestTimeoutError after
-    `timeout_s`, and RequestError when no coordinator answers.
+    does not pass in time is returned, unless another node may have carried the request out since. An answer in pages
+    is returned as one. Raises RequestTimeoutError after `timeout_s`, and RequestError when no coordinator answers.
     """
     try:
         return _Asking(_AT_ONCE, coordinators, request, timeout_s).response()
     except RequestTimeoutError as error:
-        if error.refused is None:
+        if error.refused is None or error.may_be_done:
             raise
         return error.refused  # it says more than that the last try took too long
 

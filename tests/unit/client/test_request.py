@@ -20,9 +20,10 @@ from coordinator.protocol.messages import (
     ListGroupsResponse,
     Probe,
 )
+from coordinator.protocol.messages.operators import DeleteGroup, DeleteGroupResponse
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import format_address
-from tests.helpers.scripted_coordinator import CLOSES, ScriptedCoordinator
+from tests.helpers.scripted_coordinator import CLOSES, ScriptedCoordinator, late
 
 
 def test_a_request_gets_its_response():
@@ -56,6 +57,20 @@ def test_a_group_is_followed_to_the_node_that_coordinates_it():
             assert ask((wrong.address,), DescribeGroup("team"), 5) == expected
     assert wrong.asked == [DescribeGroup("team"), FindCoordinator("team")]
     assert right.asked == [DescribeGroup("team")]
+
+
+def test_a_change_that_may_be_done_is_no_refusal_of_the_node_that_was_asked_first():
+    """The refusal of who does not coordinate the group is not what became of the change at who does."""
+    with ScriptedCoordinator({DeleteGroup: late(1.0, DeleteGroupResponse())}) as right:
+        found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
+        refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
+        with (
+            ScriptedCoordinator({DeleteGroup: refusal, FindCoordinator: found}) as wrong,
+            pytest.raises(RequestTimeoutError, match="did not answer within") as raised,
+        ):
+            ask((wrong.address,), DeleteGroup("team", "me", "why", is_dry_run=False), 0.6)
+    assert raised.value.may_be_done
+    assert len(right.asked) == 1
 
 
 def test_who_answered_last_is_asked_first():
