@@ -29,6 +29,10 @@ class ShownOtherwiseError(Exception):
     """An act that was confirmed as it was shown, where that is not so any more; the text says so."""
 
 
+class PerhapsDoneError(Exception):
+    """An act of which no coordinator says whether it is done; the text says so, and why."""
+
+
 class Actor:
     """Does acts. Its calls block, for as long as coordinators may take, and come from any thread."""
 
@@ -40,7 +44,8 @@ class Actor:
     def act(self, reader: Reader, group: str, name: str, act: Act) -> ActResult:
         """Do an act for whom a reader answers, or say what it would do.
 
-        Raises NotAllowedError, BadQueryError, NotKnownError, RefusedError, ShownOtherwiseError and NotHeardError.
+        Raises NotAllowedError, BadQueryError, NotKnownError, RefusedError, ShownOtherwiseError, PerhapsDoneError and
+        NotHeardError.
         """
         if not reader.settings.allow_changes:
             raise NotAllowedError(CHANGES_ARE_OFF)
@@ -66,12 +71,14 @@ class Actor:
             try:
                 answers.append(self._ask(reader, group, request))
             except (NotHeardError, RefusedError) as error:
-                if answers and not act.dry_run:
-                    so_far = acts.result_of(kind, group, act, answers)
-                    done = len(so_far.rows) - so_far.refused + so_far.left_out
-                    raise RefusedError(
-                        f"{error}; {counted(done, 'partition is', 'partitions are')} done all the same"
-                    ) from error
+                if act.dry_run:
+                    raise
+                so_far = f"; {_count_of_done(kind, group, act, answers)} done all the same" if answers else ""
+                if isinstance(error, NotHeardError) and error.may_be_done:
+                    what = "the rest" if answers else "it"
+                    raise PerhapsDoneError(f"{what} may be done all the same: {error}{so_far}") from error
+                if answers:
+                    raise RefusedError(f"{error}{so_far}") from error
                 raise
         return acts.result_of(kind, group, act, answers, shown if act.dry_run else "")
 
@@ -92,3 +99,8 @@ class Actor:
         turns, timeout_s = (*reader.own_turns, self._turn), reader.settings.timeout_s
         with in_turn(turns, timeout_s, "too much is being changed now; try again"):
             return reader.asked(group, request, timeout_s)
+
+
+def _count_of_done(kind: acts.Kind, group: str, act: Act, answers: list[Response]) -> str:
+    so_far = acts.result_of(kind, group, act, answers)
+    return counted(len(so_far.rows) - so_far.refused + so_far.left_out, "partition is", "partitions are")

@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from coordinator.console.documents import Act
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.acting import Actor, ShownOtherwiseError
+from coordinator.console.web.acting import Actor, PerhapsDoneError, ShownOtherwiseError
 from coordinator.console.web.answers import failure, json_response
 from coordinator.console.web.operations import ACTS, OPERATIONS, ROOT, Operation, openapi
 from coordinator.console.web.reading import NotAllowedError, NotHeardError, NotKnownError, Reader, RefusedError
@@ -26,6 +26,7 @@ FORESEEN: Final = {
     RefusedError: (409, "refused"),
     ShownOtherwiseError: (409, "changed"),
     NotHeardError: (503, "unavailable"),
+    PerhapsDoneError: (503, "perhaps_done"),
 }
 """The failures that are foreseen, with their statuses and their words."""
 

@@ -196,7 +196,7 @@ def openapi() -> dict[str, Any]:
         "409": "The coordinator refused.",
         "413": "The act is too large.",
         "429": _OF_PEOPLE["429"],
-        "503": "No coordinator answers.",
+        "503": "No coordinator answers; with the word `perhaps_done` the act may be done all the same.",
     }
     paths[ACTS] = {
         "post": {

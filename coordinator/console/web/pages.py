@@ -16,7 +16,7 @@ from coordinator.console.documents import Act
 from coordinator.console.known import tables
 from coordinator.console.known.assignment_map import assignment_map
 from coordinator.console.known.selection import BadQueryError
-from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor, ShownOtherwiseError
+from coordinator.console.web.acting import CHANGES_ARE_OFF, Actor, PerhapsDoneError, ShownOtherwiseError
 from coordinator.console.web.api import FORESEEN, ReaderOf
 from coordinator.console.web.assets import ASSETS
 from coordinator.console.web.operations import openapi
@@ -216,6 +216,10 @@ def _acts(reader: Reader, names: Mapping[str, str], query: Query) -> dict[str, A
 def _act_endpoint(reader_of: ReaderOf, actor: Actor) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """Return what answers a form of an act, with a piece of a page."""
 
+    def failed(sentence: str, status: int, *, is_perhaps_done: bool = False) -> Response:
+        page = render(_templates, "act_failed.html", sentence=sentence, is_perhaps_done=is_perhaps_done)
+        return HTMLResponse(page, status)
+
     def answer(reader: Reader, names: Mapping[str, str], body: bytes) -> Response:
         group, name = names["group"], names["act"]
         try:
@@ -238,9 +242,9 @@ def _act_endpoint(reader_of: ReaderOf, actor: Actor) -> Callable[[Request], Coro
                 told, sentence = actor.act(reader, group, name, act), str(error)
         except (UnicodeError, ValueError) as error:
             text = str(error) if isinstance(error, BadQueryError) else "the form cannot be read"
-            return HTMLResponse(render(_templates, "act_failed.html", sentence=text), 400)
+            return failed(text, 400)
         except tuple(FORESEEN) as error:
-            return HTMLResponse(render(_templates, "act_failed.html", sentence=str(error)), FORESEEN[type(error)][0])
+            return failed(str(error), FORESEEN[type(error)][0], is_perhaps_done=isinstance(error, PerhapsDoneError))
         values = {"told": told, "act": act, "kind": KINDS[name], "most": _ROWS_SHOWN, "sentence": sentence}
         return HTMLResponse(render(_templates, "act_result.html", **values), 409 if sentence else 200)
 

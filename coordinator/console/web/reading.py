@@ -72,6 +72,9 @@ class NotKnownError(Exception):
 class NotHeardError(Exception):
     """A question that cannot be answered now; the text says why."""
 
+    may_be_done = False
+    """True of an act that a coordinator may have done all the same."""
+
 
 class RefusedError(Exception):
     """An act that a coordinator refused; the text says why, and what is done all the same."""
@@ -324,7 +327,9 @@ class Reader:
             answer = ask(self.coordinators, request, timeout_s)
         except RequestError as error:
             sees_nodes = not isinstance(self.picture, SeenBy) or self.picture.sees_cluster
-            raise NotHeardError(str(error) if sees_nodes else NOT_ANSWERED) from error
+            failure = NotHeardError(str(error) if sees_nodes else NOT_ANSWERED)
+            failure.may_be_done = error.may_be_done
+            raise failure from error
         refusal = refusal_of(answer)
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
             raise NotKnownError(_no_group(name))

@@ -27,7 +27,7 @@ from coordinator.protocol.messages.operators import (
 )
 from coordinator.protocol.parts import Claim, ClaimState, PartitionDescription, ResetResult, ResetTarget
 from tests.helpers.console_world import ConsoleWorld, described, partition
-from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.scripted_coordinator import CLOSES, ScriptedCoordinator
 
 CLAIM = Claim("t", "id", 2, 7, 5, 8)
 GROUP = described(
@@ -249,6 +249,34 @@ class TestByHttp:
             world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
             assert world.post(f"{self.ACTS}/delete-group", {}).status_code == 404
         assert ConsoleWorld(allow_changes=True).post(f"{self.ACTS}/pause", {}).status_code == 503
+
+    def test_an_act_that_is_not_answered_may_be_done_and_says_so(self) -> None:
+        refused = ErrorResponse(ErrorCode.STATE_LIMIT_REACHED, "the group is full")
+        with ScriptedCoordinator({ChangePause: [CLOSES, CLOSES, CLOSES, refused]}) as coordinator:
+            world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
+            done = {"dry_run": False, "why": "w"}
+            said = world.post(f"{self.ACTS}/pause", done)
+            assert (said.status_code, said.json()["error"]) == (503, "perhaps_done")
+            assert "it may be done all the same" in said.json()["message"]
+            mark = {"x-kcoord-console": "page"}
+            page = world.client.post("/groups/g/acts/pause", content="step=execute&why=w", headers=mark)
+            assert (page.status_code, "Not done" in page.text) == (503, False)
+            assert "it may be done all the same" in page.text
+            shown = world.client.post("/groups/g/acts/pause", content="", headers=mark)  # a dry run does nothing
+            assert (shown.status_code, "may be done" in shown.text) == (503, False)
+            said = world.post(f"{self.ACTS}/pause", done)
+            assert (said.status_code, "may be done" in said.text) == (409, False)
+
+    def test_of_a_large_act_the_rest_may_be_done_and_what_is_done_is_counted(self) -> None:
+        large = described("g", *(partition(number, 1, 2) for number in range(MAX_NAMED + 1)))
+        some = ResetOffsetsResponse(results=tuple(ResetResult("t", n, old_offset=1, new_offset=0) for n in range(1_900)))
+        with ScriptedCoordinator({DescribeGroup: large, ResetOffsets: [some, CLOSES]}) as coordinator:
+            world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
+            act = {"to": "earliest", "dry_run": False, "why": "w", "confirm": "g"}
+            said = world.post(f"{self.ACTS}/reset-offsets", act).json()
+        assert said["error"] == "perhaps_done"
+        assert said["message"].startswith("the rest may be done all the same: ")
+        assert said["message"].endswith("; 1900 partitions are done all the same")
 
     def test_a_form_shows_what_would_be_done_and_then_asks_why_and_for_the_name(self) -> None:
         answers: dict[Any, Any] = {
