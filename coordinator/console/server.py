@@ -5,6 +5,7 @@ import contextlib
 import logging
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -72,7 +73,7 @@ async def _serve(
     journal: Journal,
     say_ready: Callable[[], None],
 ) -> None:
-    picture = Picture()
+    picture = Picture(time.time_ns() // 1_000_000)  # which no console gets to by a change a millisecond
     changes = Changes(picture)
     people = People(Looker(settings, picture).look, journal.log) if settings.is_log_in else None
     connections = Connections(

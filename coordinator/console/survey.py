@@ -117,7 +117,8 @@ class Survey:
                     listed.update((group.group_id, (group, node)) for group in answer.groups)
         every = {shard.shard for description in found.descriptions.values() for shard in description.shards}
         self._picture.see_cluster(view(found), self._now_ms())
-        self._picture.see_list(listed, every - served)
+        shards = len(every) if every == set(range(len(every))) else None
+        self._picture.see_list(listed, every - served, shards)
         return listed
 
     def _look_at_watched(self) -> None:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Final, assert_never
 
-import google_crc32c
-
 from coordinator.core.effects import BugMet, Effect, Halt, WakeAt
 from coordinator.core.events import (
     AppendRefused,
@@ -59,11 +57,13 @@ from coordinator.core.requests.routing import Router
 from coordinator.core.requests.survey import Seen, ShardSeen, survey
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.shards.gates import Gates
+from coordinator.core.shards.place import shard_of
 from coordinator.core.shards.shard_rack import NotServedError, ShardRack
 from coordinator.core.shards.standbys import Standbys
 from coordinator.core.shards.watching import Watching
 from coordinator.protocol.parts import NodeAddress
 
+_shard_of = lru_cache(maxsize=4096)(shard_of)
 _OFTEN: Final = frozenset({RequestArrived, ConnectionOpened, ConnectionClosed, BecameDurable, GateMoved})
 """The events that come for each member: none of them is news of who leads a shard."""
 
@@ -486,8 +486,3 @@ class Node:
             return []
         self._wake_at_ms = at_ms
         return [WakeAt(at_ms)]
-
-
-@lru_cache(maxsize=4096)
-def _shard_of(shards: int, group_id: str) -> int:
-    return int(google_crc32c.value(group_id.encode())) % shards

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from coordinator.client.cluster_view import ClusterView
 from coordinator.console.documents import Change, Group, LagCurve
 from coordinator.console.known.group_seen import GroupSeen, Measured, Trail, measure, row_of
+from coordinator.core.shards.place import shard_of
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import CommittedOffset, GroupSummary
 
@@ -36,23 +37,26 @@ class Heard:
     as_of_ms: int | None
     trouble: str | None
     version: int
+    is_partial: bool = False
+    """True while the groups of some shards are not listed by anybody."""
 
 
 class Picture:
-    """The state of the console."""
+    """The state of the console; `first_version` is beyond those of the console before it, so that all is new."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_version: int = 0) -> None:
         self._lock = threading.Lock()
         self._groups: dict[str, GroupSeen] = {}
         self._trails: dict[str, Trail] = {}
         self._followed: dict[str, int] = {}
         self._followed_in_all = 0
         self._cluster: ClusterView | None = None
-        self._cluster_version = 0
+        self._cluster_version = first_version
         self._unlisted: tuple[int, ...] = ()
+        self._shards: int | None = None
         self._as_of_ms: int | None = None
         self._trouble: str | None = None
-        self._version = 0
+        self._version = first_version
         self._watched: dict[str, int] = {}
 
     def heard(self) -> Heard:
@@ -65,7 +69,13 @@ class Picture:
                 self._as_of_ms,
                 self._trouble,
                 self._version,
+                bool(self._unlisted),
             )
+
+    def is_unlisted(self, group_id: str) -> bool:
+        """Say whether a group would be of a shard that nobody has listed, or perhaps."""
+        with self._lock:
+            return self._is_unlisted(group_id)
 
     def group(self, group_id: str) -> GroupSeen | None:
         """Return a group, None if it is not known."""
@@ -116,10 +126,13 @@ class Picture:
                 self._cluster_version = self._version
             self._trouble = why
 
-    def see_list(self, listed: Mapping[str, tuple[GroupSummary, int]], unlisted: Iterable[int]) -> None:
+    def see_list(
+        self, listed: Mapping[str, tuple[GroupSummary, int]], unlisted: Iterable[int], shards: int | None = None
+    ) -> None:
         """Take in the groups of all nodes, each with its node; groups that are gone are forgotten.
 
-        While some shards are not listed, groups that are missing may be theirs, and are kept as they were.
+        Groups that are missing and of a shard that is not listed are kept as they were. Where it is not known how many
+        `shards` there are, any group may be of one of those.
         """
         missing = tuple(sorted(unlisted))
         with self._lock:
@@ -130,15 +143,16 @@ class Picture:
                     continue
                 measured = None if old is None else old.measured
                 self._put(name, GroupSeen(summary, node, row_of_listed(old, summary, node), measured, 0), old)
-            gone = [] if missing else [name for name in self._groups if name not in listed]
+            is_changed = missing != self._unlisted
+            self._unlisted, self._shards = missing, shards
+            gone = [name for name in self._groups if name not in listed and not self._is_unlisted(name)]
             for name in gone:
                 del self._groups[name]
                 self._trails.pop(name, None)
                 self._followed_in_all -= self._followed.pop(name, 0)
-            if gone or missing != self._unlisted:
+            if gone or is_changed:
                 self._version += 1
                 self._cluster_version = self._version
-            self._unlisted = missing
 
     def see_described(
         self, description: DescribeGroupResponse, offsets: Sequence[CommittedOffset], now_ms: int
@@ -183,6 +197,11 @@ class Picture:
                 is_cluster=self._cluster_version > version,
                 trouble=self._trouble,
             )
+
+    def _is_unlisted(self, group_id: str) -> bool:
+        if not self._unlisted or self._shards is None:
+            return bool(self._unlisted)
+        return shard_of(self._shards, group_id) in self._unlisted
 
     def _put(self, name: str, new: GroupSeen, old: GroupSeen | None) -> None:
         """Replace a group; only what a person would see as a change gets a version."""

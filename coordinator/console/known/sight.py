@@ -4,6 +4,7 @@ A group is shown whole or not at all, as it is by the coordinators, whose right 
 they are is told by each node, and stays for a while where a node does not answer. Pure.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -80,12 +81,17 @@ class SeenBy:
         sight, heard = self._sight(), self._picture.heard()
         groups = [group for group in heard.groups if group.summary.group_id in sight.groups]
         if sight.sees_cluster:
-            return Heard(heard.cluster, groups, heard.unlisted, heard.as_of_ms, heard.trouble, heard.version)
-        return Heard(None, groups, (), heard.as_of_ms, heard.trouble and NOT_OF_THE_CLUSTER, heard.version)
+            return dataclasses.replace(heard, groups=groups)
+        trouble = heard.trouble and NOT_OF_THE_CLUSTER
+        return dataclasses.replace(heard, cluster=None, groups=groups, unlisted=(), trouble=trouble)
 
     def group(self, group_id: str) -> GroupSeen | None:
         """Return a group, None if it is not known or not to be seen."""
         return self._picture.group(group_id) if group_id in self._sight().groups else None
+
+    def is_unlisted(self, group_id: str) -> bool:
+        """Say whether a group would be of a shard that nobody has listed; its name alone decides that."""
+        return self._picture.is_unlisted(group_id)
 
     def curve(self, group_id: str) -> LagCurve:
         """Return the lag of a group over the last hour."""

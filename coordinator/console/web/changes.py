@@ -48,7 +48,7 @@ class Changes:
     async def _messages(self, since: int | None, person: Person | None) -> AsyncIterator[str]:
         now = self._picture.heard().version
         picture = self._picture if person is None else SeenBy(self._picture, lambda: person.known.sight)
-        # A version that is still to come is of another console, in whose place this one is: all is new to its client.
+        # A version that is still to come is of another console, whose clock was ahead: all is new to its client.
         version = now if since is None else since if since <= now else 0
         yield "retry: 2000\n\n"
         quiet = 0

@@ -117,14 +117,16 @@ def test_a_node_that_hangs_is_asked_for_two_groups_and_then_for_the_nodes_again(
 
 def test_shards_that_nobody_lists_keep_their_groups_as_they_were() -> None:
     picture = Picture()
-    answers = {**ANSWERS, ListGroups: [GROUPS, ListGroupsResponse((summary("g"),), shards=(0,))]}
+    groups = ListGroupsResponse((summary("e"), summary("g"), summary("h")), shards=(0, 1))
+    answers = {**ANSWERS, ListGroups: [groups, ListGroupsResponse((summary("g"),), shards=(0,))]}
     with ScriptedCoordinator(answers) as coordinator:
         survey = survey_of(coordinator, picture)
         survey.look_once()
         survey.stop_asking()  # a scripted coordinator talks to one at a time
         survey.look_once()
         survey.stop_asking()
-    assert (picture.heard().unlisted, picture.group("h") is not None) == ((1,), True)
+    assert (picture.heard().unlisted, picture.group("e") is not None) == ((1,), True)
+    assert picture.group("h") is None, "it is of shard 0, which is listed, and is not there any more"
 
 
 def test_nobody_there_is_told_and_what_was_heard_stays() -> None:

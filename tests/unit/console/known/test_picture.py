@@ -49,6 +49,25 @@ def test_a_group_that_is_not_listed_any_more_is_forgotten_unless_some_shard_was_
     assert picture.curve("b").at_ms == []
 
 
+def test_a_group_of_a_shard_that_is_listed_is_forgotten_while_others_are_not() -> None:
+    """One shard may be without a leader for weeks, and groups come and go on the others meanwhile."""
+    picture = Picture()
+    picture.see_list({name: (summary(name), 1) for name in "abc"}, (), 2)
+    picture.see_list({}, (1,), 2)
+    assert [group.row.group for group in picture.heard().groups] == ["c"]
+    assert (picture.is_unlisted("c"), picture.is_unlisted("a")) == (True, False)
+
+
+def test_whoever_heard_of_a_console_before_is_told_all_by_the_one_in_its_place() -> None:
+    """The new one has soon counted further than the old one had, which is no reason to leave out what came first."""
+    before, after = Picture(1_000), Picture(2_000)
+    fill(before, described("a"))
+    fill(after, *(described(name) for name in "abcdefghi"))
+    change = after.change_since(before.heard().version)
+    assert change is not None
+    assert (change.groups, change.is_cluster) == (list("abcdefghi"), True)
+
+
 def test_a_description_of_a_group_that_is_not_listed_is_passed_over() -> None:
     picture = Picture()
     picture.see_described(described("g", partition(0, 1, 2)), [], NOW_MS)
