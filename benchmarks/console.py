@@ -78,7 +78,7 @@ def _fill(port: int, groups: int, partitions: int) -> None:
 
 def _wait_for(console: LocalConsole, groups: int) -> None:
     deadline_s = time.monotonic() + _LIMIT_S
-    while json.loads(_get(console, "/api/v1/overview")[2])["described"] < groups:
+    while (json.loads(_get(console, "/api/v1/overview")[2])["described"] or 0) < groups:
         if time.monotonic() > deadline_s:
             raise SystemExit(f"the console has not described {groups} groups within {_LIMIT_S:.0f} s")
         time.sleep(0.5)

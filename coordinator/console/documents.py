@@ -241,7 +241,8 @@ class Shard(Document, frozen=True):
 class Overview(Document, frozen=True):
     """All at once; `described` counts the groups of which more than the name is known.
 
-    `troubles` are sentences about the cluster, `trouble` says why nothing newer is known.
+    What is of the cluster is null for who may not describe it. `troubles` are sentences about the cluster, `trouble`
+    says why nothing newer is known, or not everything.
     """
 
     cluster_id: str | None
@@ -249,11 +250,11 @@ class Overview(Document, frozen=True):
     controller_epoch: int | None
     replication_factor: int | None
     min_insync_replicas: int | None
-    nodes: int
-    shards: int
-    groups: int
-    described: int
-    members: int
+    nodes: int | None
+    shards: int | None
+    groups: int | None
+    described: int | None
+    members: int | None
     lag: int | None
     by_state: dict[str, int]
     by_status: dict[str, int]

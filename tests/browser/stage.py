@@ -33,7 +33,7 @@ class Stage:
     def described(self) -> int:
         """Count the groups that the console knows all of."""
         with urllib.request.urlopen(f"{self.console.url}api/v1/overview", timeout=30) as said:
-            return int(json.loads(said.read())["described"])
+            return int(json.loads(said.read())["described"] or 0)
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         """Commit offsets of partitions that nobody owns."""

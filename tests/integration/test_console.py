@@ -44,7 +44,7 @@ def test_a_console_shows_a_real_group_and_outlives_its_coordinator(
         LocalConsole(node.address, tmp_path / "console", flags=flags) as console,
         RawMember(node.address, "g & <b>", name) as member,
     ):
-        assert ask(console, "overview")["nodes"] in (0, 1)
+        assert ask(console, "overview")["nodes"] in (None, 1)
         member.register()
         member.wait_until_complete()
         assert eventually(lambda: ask(console, "groups?search=G%20%26")["total"] == 1)

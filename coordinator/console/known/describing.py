@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
-from coordinator.client.cluster_view import ClusterView
+from coordinator.client.cluster_view import MOST_SHARDS_NAMED, ClusterView
 from coordinator.console.documents import (
     Claim,
     Control,
@@ -28,6 +28,7 @@ from coordinator.console.known.selection import Chosen
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import ControlDescription, GroupEvent, PartitionDescription
 from coordinator.protocol.text.addresses import format_address
+from coordinator.protocol.text.counts import counted
 from coordinator.protocol.vocabulary import EventKind, NodeStatus
 
 _Row = TypeVar("_Row")
@@ -52,7 +53,7 @@ def rows_of(chosen: Chosen[_Row], as_of_ms: int | None, trouble: str | None) -> 
 def overview(heard: Heard) -> Overview:
     """Return all at once."""
     rows = [group.row for group in heard.groups]
-    cluster = heard.cluster
+    cluster, is_heard = heard.cluster, heard.as_of_ms is not None
     lags = [row.lag for row in rows if row.lag is not None]
     return Overview(
         cluster_id=cluster.cluster_id if cluster else None,
@@ -60,19 +61,38 @@ def overview(heard: Heard) -> Overview:
         controller_epoch=cluster.controller_epoch if cluster else None,
         replication_factor=cluster.replication_factor if cluster else None,
         min_insync_replicas=cluster.min_insync_replicas if cluster else None,
-        nodes=len(cluster.nodes) if cluster else 0,
-        shards=len(cluster.shards) if cluster else 0,
-        groups=len(rows),
-        described=sum(row.as_of_ms is not None for row in rows),
-        members=sum(row.members for row in rows),
+        nodes=len(cluster.nodes) if cluster else None,
+        shards=len(cluster.shards) if cluster else None,
+        groups=len(rows) if is_heard else None,
+        described=sum(row.as_of_ms is not None for row in rows) if is_heard else None,
+        members=sum(row.members for row in rows) if is_heard else None,
         lag=sum(lags) if lags else None,
         by_state=dict(sorted(Counter(row.state for row in rows).items())),
         by_status=dict(sorted(Counter(row.status for row in rows if row.status is not None).items())),
         troubles=cluster.troubles() if cluster else [],
         unlisted_shards=list(heard.unlisted),
         as_of_ms=heard.as_of_ms,
-        trouble=heard.trouble,
+        trouble=heard.trouble if cluster else trouble_of(heard),  # else `unlisted_shards` says it
     )
+
+
+def trouble_of(heard: Heard) -> str | None:
+    """Say why groups may be missing from what is known, or may be old; None while all is heard."""
+    if heard.trouble is not None or not heard.is_partial:
+        return heard.trouble
+    numbers = heard.unlisted
+    named = ", ".join(map(str, numbers[:MOST_SHARDS_NAMED])) or "some shards"
+    more = f" and {len(numbers) - MOST_SHARDS_NAMED} more" if len(numbers) > MOST_SHARDS_NAMED else ""
+    word = ("shard " if len(numbers) == 1 else "shards ") if numbers else ""
+    return f"groups of {word}{named}{more} may be missing, or are as they were: no node serves them now"
+
+
+def trouble_of_topics(heard: Heard) -> str | None:
+    """Say why topics of groups may be missing; None while every group has been described."""
+    left = sum(group.measured is None for group in heard.groups)
+    if not left:
+        return trouble_of(heard)
+    return trouble_of(heard) or f"topics of {counted(left, 'group')} that were not described yet may be missing"
 
 
 def group_details(group: GroupSeen, trouble: str | None) -> GroupDetails:

@@ -156,12 +156,11 @@ def openapi() -> dict[str, Any]:
         responses: dict[str, Any] = {
             "200": {"description": "The document.", "content": {"application/json": {"schema": schema}}},
             **{status: {"description": text, "content": failure} for status, text in _OF_PEOPLE.items()},
-            "503": {"description": "No coordinator answers.", "content": failure},
+            "400": {"description": "A parameter cannot be used.", "content": failure},
+            "503": {"description": "No coordinator answers, or none that knows.", "content": failure},
         }
         if named:
             responses["404"] = {"description": "There is none of this name.", "content": failure}
-        if operation.table is not None or operation.fields:
-            responses["400"] = {"description": "A parameter cannot be used.", "content": failure}
         paths[f"{ROOT}{operation.path}"] = {
             "get": {
                 "summary": operation.summary,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -84,7 +84,7 @@ def _endpoint(reader_of: ReaderOf, make: Make) -> Callable[[Request], Coroutine[
             values = make(reader, request.path_params, query)
         except tuple(FORESEEN) as error:
             return _problem(reader, request, FORESEEN[type(error)][0], str(error))
-        return _page(reader, request, 200, {"query": dict(query), "live": True, **values})
+        return _page(reader, request, 200, {"query": request.query_params, "live": True, **values})
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(answer, request)
@@ -93,8 +93,8 @@ def _endpoint(reader_of: ReaderOf, make: Make) -> Callable[[Request], Coroutine[
 
 
 def _page(reader: Reader, request: Request, status: int, values: dict[str, Any]) -> Response:
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    given = {
+    here = quote(request.scope["path"], safe="/") + (f"?{request.url.query}" if request.url.query else "")
+    given: dict[str, Any] = {
         "here": here,
         "section": None,
         "is_down": False,
@@ -105,6 +105,7 @@ def _page(reader: Reader, request: Request, status: int, values: dict[str, Any])
         "person": reader.person,
         **values,
     }
+    given["is_partial"] = given["trouble"] is not None and reader.is_answered
     return HTMLResponse(render(_templates, given.pop("page"), **given), status)
 
 
@@ -146,9 +147,9 @@ def _group(reader: Reader, name: str, view: str) -> dict[str, Any]:
     """Return what all views of a group show above their rows."""
     told = reader.group(name)
     try:
-        controls = reader.controls(name)
-    except NotHeardError:
-        controls = []
+        controls, why_no_controls = reader.controls(name), None
+    except NotHeardError as error:
+        controls, why_no_controls = [], str(error)
     return {
         "heading": f"Group {one_line(name)}",
         "section": "/groups",
@@ -157,6 +158,7 @@ def _group(reader: Reader, name: str, view: str) -> dict[str, Any]:
         "told": told,
         "controls": controls[:_CONTROLS_SHOWN],
         "more_controls": max(0, len(controls) - _CONTROLS_SHOWN),
+        "why_no_controls": why_no_controls,
         "trouble": told.trouble,
         "as_of_ms": told.as_of_ms,
     }

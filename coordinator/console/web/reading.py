@@ -124,6 +124,11 @@ class Reader:
         seen.own_turns = (person.known.turn,)
         return seen
 
+    @property
+    def is_answered(self) -> bool:
+        """Say whether coordinators answer, as far as was heard."""
+        return self.picture.heard().trouble is None
+
     def overview(self) -> Overview:
         """Return all at once; this is answered also while nothing was ever heard."""
         return describing.overview(self.picture.heard())
@@ -132,7 +137,7 @@ class Reader:
         """Return groups."""
         heard = self._heard()
         chosen = tables.GROUPS.choose([group.row for group in heard.groups], tables.GROUPS.read(query))
-        return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
+        return describing.rows_of(chosen, heard.as_of_ms, describing.trouble_of(heard))
 
     def group(self, name: str) -> GroupDetails:
         """Return one group by itself."""
@@ -204,16 +209,19 @@ class Reader:
         """Return the topics that groups read."""
         heard = self._heard()
         chosen = tables.TOPICS.choose(describing.topics(heard.groups), tables.TOPICS.read(query))
-        return describing.rows_of(chosen, heard.as_of_ms, heard.trouble)
+        return describing.rows_of(chosen, heard.as_of_ms, describing.trouble_of_topics(heard))
 
     def topic_groups(self, topic: str, query: Query) -> Rows[TopicGroup]:
         """Return the groups that read a topic."""
         heard = self._heard()
         selection = tables.TOPIC_GROUPS.read(query)
         found = describing.topic_groups(topic, heard.groups)
+        trouble = describing.trouble_of_topics(heard)
+        if not found and trouble is not None:
+            raise NotHeardError(f"no group is known that reads a topic '{topic}', and perhaps one does: {trouble}")
         if not found:
             raise NotKnownError(f"No group reads a topic '{topic}'.")
-        return describing.rows_of(tables.TOPIC_GROUPS.choose(found, selection), heard.as_of_ms, heard.trouble)
+        return describing.rows_of(tables.TOPIC_GROUPS.choose(found, selection), heard.as_of_ms, trouble)
 
     def nodes(self, query: Query) -> Rows[Node]:
         """Return the nodes."""
@@ -288,16 +296,24 @@ class Reader:
         heard = self._heard()
         found = self.picture.group(name)
         if found is None:
-            raise NotKnownError(_no_group(name))
+            raise self._not_found(name, heard.trouble)
         self.picture.watch(name, self.now_ms())
         return found, heard.trouble
+
+    def _not_found(self, name: str, trouble: str | None) -> NotKnownError | NotHeardError:
+        """Return that there is no such group, or that nobody says whether there is: its shard is not listed."""
+        if trouble is not None:
+            return NotHeardError(trouble)
+        if self.picture.is_unlisted(name):
+            return NotHeardError(f"nobody says whether there is a group '{name}': no node serves its shard now")
+        return NotKnownError(_no_group(name))
 
     def _ask(self, name: str, request: Request, expected: type[_Expected]) -> _Expected:
         trouble = self.picture.heard().trouble
         if trouble is not None:  # whoever asks now would wait for nothing, and keep others from asking
             raise NotHeardError(trouble)
         if isinstance(self.picture, SeenBy) and self.picture.group(name) is None:
-            raise NotKnownError(_no_group(name))  # asking would tell no more, and each refusal is audited
+            raise self._not_found(name, None)  # asking would tell no more, and each refusal is audited
         return self.answer_of(self._asking, name, request, expected)
 
     def answer_of(self, turn: threading.Semaphore, name: str, request: Request, expected: type[_Expected]) -> _Expected:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from starlette.datastructures import QueryParams
 
 from coordinator.console.documents import Control
 from coordinator.console.web.assets import ROOM
@@ -95,8 +96,12 @@ def group_path(name: str) -> str:
 
 def with_query(query: Mapping[str, str], **changes: object) -> str:
     """Return the parameters of an address with some of them changed; those that are empty are left out."""
-    changed = {**query, **{name: "" if value is None else str(value) for name, value in changes.items()}}
-    return "?" + urlencode({name: text for name, text in changed.items() if text})
+    given = query.multi_items() if isinstance(query, QueryParams) else query.items()
+    texts: dict[str, list[str]] = {}
+    for name, text in given:
+        texts.setdefault(name, []).append(text)
+    texts |= {name: [] if value is None else [str(value)] for name, value in changes.items()}
+    return "?" + urlencode([(name, text) for name, each in texts.items() for text in each if text])
 
 
 def environment() -> Environment:

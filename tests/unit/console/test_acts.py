@@ -269,7 +269,9 @@ class TestByHttp:
 
     def test_of_a_large_act_the_rest_may_be_done_and_what_is_done_is_counted(self) -> None:
         large = described("g", *(partition(number, 1, 2) for number in range(MAX_NAMED + 1)))
-        some = ResetOffsetsResponse(results=tuple(ResetResult("t", n, old_offset=1, new_offset=0) for n in range(1_900)))
+        some = ResetOffsetsResponse(
+            results=tuple(ResetResult("t", n, old_offset=1, new_offset=0) for n in range(1_900))
+        )
         with ScriptedCoordinator({DescribeGroup: large, ResetOffsets: [some, CLOSES]}) as coordinator:
             world = ConsoleWorld(coordinators=(coordinator.address,), allow_changes=True)
             act = {"to": "earliest", "dry_run": False, "why": "w", "confirm": "g"}

@@ -85,9 +85,28 @@ def test_topics_sum_up_the_groups_that_read_them() -> None:
 
 def test_an_overview_counts_what_is_known_and_says_null_of_what_is_not() -> None:
     nothing = describing.overview(Picture().heard())
-    assert (nothing.groups, nothing.lag, nothing.as_of_ms, nothing.replication_factor) == (0, None, None, None)
+    assert (nothing.lag, nothing.as_of_ms, nothing.replication_factor) == (None, None, None)
+    assert (nothing.groups, nothing.described, nothing.members, nothing.nodes, nothing.shards) == (None,) * 5
     picture = Picture()
     fill(picture, described("a", partition(0, 1, 5)), described("b"))
     found = describing.overview(picture.heard())
     assert (found.groups, found.described, found.lag, found.by_state) == (2, 2, 4, {"Stable": 2})
     assert (found.nodes, found.shards, found.troubles) == (1, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("unlisted", "words"),
+    [
+        ((3,), "groups of shard 3 may"),
+        ((3, 5), "groups of shards 3, 5 may"),
+        (range(9), "3, 4, 5, 6, 7 and 1 more may"),
+    ],
+)
+def test_groups_that_nobody_lists_are_said_to_be_missing(unlisted: tuple[int, ...], words: str) -> None:
+    picture = Picture()
+    fill(picture, described("a"))
+    assert describing.trouble_of(picture.heard()) is None
+    picture.see_list({}, unlisted)
+    assert words in (describing.trouble_of(picture.heard()) or "")
+    picture.see_trouble("nobody answers")
+    assert describing.trouble_of(picture.heard()) == "nobody answers"

@@ -1,5 +1,6 @@
 """What one person sees of the picture: what the coordinators list to them, and nothing by any other way."""
 
+from coordinator.console.known.describing import trouble_of
 from coordinator.console.known.picture import Picture
 from coordinator.console.known.sight import NOT_OF_THE_CLUSTER, OUTAGE_S, Listed, SeenBy, Sight, sight_of
 from tests.helpers.console_world import NOW_MS, NOWHERE, described, fill, partition
@@ -39,6 +40,18 @@ def test_the_cluster_and_its_troubles_are_for_who_may_describe_it() -> None:
     view = seen(whole, "mine", cluster=True).heard()
     assert view.cluster is not None
     assert view.trouble == whole.heard().trouble
+
+
+def test_who_may_not_describe_the_cluster_hears_that_groups_may_be_missing_and_not_of_which_shards() -> None:
+    whole = picture()
+    whole.see_list({}, (0,), 1)
+    view = seen(whole, "mine")
+    assert (view.heard().is_partial, view.heard().unlisted) == (True, ())
+    assert trouble_of(view.heard()) == (
+        "groups of some shards may be missing, or are as they were: no node serves them now"
+    )
+    # Of a group that may not be seen the same is said as of one that there is not.
+    assert {view.is_unlisted(name) for name in ("theirs", "nobody's")} == {True}
 
 
 def test_changes_name_only_what_a_person_may_see() -> None:

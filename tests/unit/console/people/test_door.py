@@ -124,7 +124,12 @@ def test_nodes_shards_and_settings_are_for_who_may_describe_the_cluster(world: D
         assert world.get(f"/{path}", **by("alice")).status_code == 403
         assert world.get(f"/api/v1/{path}", **by("ops")).status_code == 200
     overview = world.get("/api/v1/overview", **by("alice")).json()
-    assert (overview["nodes"], overview["shards"]) == (0, 0)
+    assert (overview["nodes"], overview["shards"]) == (None, None)
+    page = world.get("/", **by("alice")).text
+    assert "You may not describe the cluster" in page
+    assert not [
+        words for words in ("Every shard is served", "one node alone", '/shards">') if words in page.split("<h1>")[1]
+    ]
     assert "own s3cret" not in world.get("/api/v1/settings", **by("ops")).text
 
 

@@ -122,6 +122,37 @@ def test_a_group_that_is_listed_and_not_described_yet_says_so() -> None:
         assert found["trouble"].startswith("this group has not been described yet")
 
 
+def test_what_nobody_has_told_yet_is_not_said_to_be_missing(world: ConsoleWorld) -> None:
+    from tests.helpers.console_world import summary
+
+    groups = {"g": (summary("g"), 1), "a & b": (summary("a & b"), 1)}
+    world.picture.see_list(groups, (1,), 2)  # "c" would be of shard 1, "b" of shard 0
+    for path in ("groups/c", "groups/c/partitions", "groups/c/lag"):
+        said = world.get(f"/api/v1/{path}")
+        assert (said.status_code, said.json()["error"]) == (503, "unavailable")
+        assert "nobody says whether there is a group 'c'" in said.json()["message"]
+    assert world.get("/api/v1/groups/b").status_code == 404
+    assert world.get("/api/v1/groups").json()["trouble"].startswith("groups of shard 1 may be missing")
+    assert world.get("/api/v1/topics/nope/groups").status_code == 503
+    page = world.get("/groups").text
+    assert ("Not all is known." in page, "Nothing newer is known." in page, "Heard" in page) == (True, False, True)
+
+    world.picture.see_list({**groups, "new": (summary("new"), 1)}, (), 2)
+    assert world.get("/api/v1/groups").json()["trouble"] is None
+    assert "1 group that" in world.get("/api/v1/topics").json()["trouble"]
+    assert world.get("/api/v1/topics/nope/groups").status_code == 503
+    world.picture.see_trouble("gone")
+    assert world.get("/api/v1/groups/b").json() == {"error": "unavailable", "message": "gone"}
+
+
+def test_every_answer_that_is_a_refusal_is_in_openapi(world: ConsoleWorld) -> None:
+    paths = openapi()["paths"]
+    for operation in OPERATIONS:
+        path = operation.path.replace("{group}", "g").replace("{topic}", "t")
+        status = world.get(f"{ROOT}{path}?nix=1").status_code
+        assert (status, str(status) in paths[f"{ROOT}{operation.path}"]["get"]["responses"]) == (400, True)
+
+
 def test_names_that_nobody_can_read_are_escapes_in_json_and_mean_the_same() -> None:
     world = ConsoleWorld()
     fill(world.picture, described(HOSTILE, partition(0, 1, 5)))

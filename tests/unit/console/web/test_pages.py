@@ -1,10 +1,12 @@
 """Pages as a browser without scripts sees them: all there, everything of others escaped, nothing from elsewhere."""
 
+import asyncio
 import hashlib
 import re
 from html.parser import HTMLParser
 
 import pytest
+from starlette.types import Message
 
 from coordinator.client.request import RequestTimeoutError
 from coordinator.console.known.assignment_map import MOST_CELLS, assignment_map
@@ -113,6 +115,62 @@ def test_a_link_leads_to_the_group_whatever_its_name(world: ConsoleWorld) -> Non
         assert said.status_code == 200
         assert said.text.count("<h1>") == 1
         assert templates.Markup.escape(f"Group {name}") in said.text
+
+
+def test_a_page_asks_for_itself_again_whatever_its_name(world: ConsoleWorld) -> None:
+    """A name may hold what an address has for another letter; the page of that other group came in its place."""
+    fill(world.picture, described("a%41"), described("aA"))
+    said: list[Message] = []
+
+    async def receive() -> Message:
+        raise AssertionError("a page reads no body")
+
+    async def send(message: Message) -> None:
+        said.append(message)
+
+    headers = [(b"host", b"127.0.0.1")]
+    scope = {"type": "http", "method": "GET", "path": "/groups/a%41", "query_string": b"sort=lag", "headers": headers}
+    asyncio.run(world.client.app(scope, receive, send))  # Starlette's client decodes a path twice
+    page = said[1]["body"].decode()
+    assert "<h1>Group a%41</h1>" in page
+    assert 'id="live" hx-get="/groups/a%2541?sort=lag"' in page
+
+
+def test_links_of_a_page_keep_every_filter(world: ConsoleWorld) -> None:
+    fill(world.picture, *(described(f"g{number}") for number in range(3)))
+    page = Elements(world.get("/groups?state=Stable&state=Empty&per_page=2").text).found
+    links = [str(attributes["href"]) for _, attributes in page if attributes.get("id") in ("next", "sort-lag")]
+    assert links == [
+        "?state=Stable&state=Empty&per_page=2&sort=lag&order=desc",
+        "?state=Stable&state=Empty&per_page=2&page=2",
+    ]
+
+
+def test_what_operators_decided_is_not_said_to_be_nothing_where_nobody_tells_it() -> None:
+    world = ConsoleWorld()
+    fill(world.picture, described("g", partition(0, 1, 2), partition(1, None, 2)))
+    page = world.get("/groups/g").text
+    assert "What operators have decided about the group is not known now: the coordinator at 127.0.0.1:1" in page
+    assert '<dd>1 <span class="soft">(1 not known)</span></dd>' in page, "the lag is that of one partition of two"
+
+
+def test_a_rebalance_that_goes_on_is_not_said_to_be_overtaken() -> None:
+    events = tuple(GroupEvent(at, NOW_MS, "rebalance", "", f"cause {at}", at) for at in (1, 2))
+    answers = {
+        ListGroupEvents: ListGroupEventsResponse(events=events, first_sequence=1, last_sequence=2),
+        DescribeControls: DescribeControlsResponse(),
+    }
+    with ScriptedCoordinator(answers) as coordinator:
+        world = ConsoleWorld(coordinators=(coordinator.address,))
+        fill(world.picture, described("g"))
+        page = world.get("/groups/g/timeline").text
+    assert page.index("cause 2") < page.index("not yet") < page.index("cause 1") < page.index("until the next one")
+
+
+def test_an_overview_does_not_say_that_all_is_well_while_nobody_answers(world: ConsoleWorld) -> None:
+    assert "Every shard is served and every node answers." in world.get("/").text
+    world.picture.see_trouble("gone")
+    assert "Every shard is served" not in world.get("/").text
 
 
 @pytest.mark.parametrize(
