@@ -313,10 +313,7 @@ class MemberClient:
         with self._lock:
             if self._is_closing:
                 return
-        *most, last = _cut(finals) or ((),)
-        for portion in most:
-            self.release(portion)
-        self._call(LeaveCall(last))
+        self._call(LeaveCall(tuple(finals)))
         self.close()
 
     def close(self) -> None:

@@ -157,11 +157,8 @@ class Group:
         """Leave the group with final offsets; the future is done when that is answered. `drop` goes after it."""
         if self._member is None:
             return None
-        *most, last = tuple(portions(finals, bytes_of)) or ((),)
-        for portion in most:
-            self.release(portion)
         try:
-            return self._member.ask(LeaveCall(last), timeout_ms)
+            return self._member.ask(LeaveCall(tuple(finals)), timeout_ms)
         except KcoordError:
             return None
 

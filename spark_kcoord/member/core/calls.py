@@ -12,6 +12,7 @@ from typing import Final, TypeAlias, assert_never
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns
 from coordinator.protocol.columns import in_columns
 from coordinator.protocol.messages import Advance, CommitOffsets, ConfirmClaims, LeaveGroup, ReportOutOfRange
+from coordinator.protocol.parts import FinalOffset
 from spark_kcoord.member.core.events import AdvanceCall, CommitCall, ConfirmCall, ReportCall
 
 CallRequest: TypeAlias = Advance | ConfirmClaims | CommitOffsets | ReportOutOfRange | LeaveGroup
@@ -45,6 +46,8 @@ class Call:
     was_sent: bool = False
     timeout_ms: int | None = None
     """For how long it waits, where that was said with it."""
+    before: tuple[tuple[FinalOffset, ...], ...] = ()
+    """The partitions that are let go of before it each time that it is sent, in portions."""
 
 
 class Calls:

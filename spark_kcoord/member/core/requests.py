@@ -10,11 +10,11 @@ import msgspec
 from coordinator.protocol.claim_columns import claims_of
 from coordinator.protocol.columns import in_columns
 from coordinator.protocol.errors import ErrorCode, LocalProtocolError
-from coordinator.protocol.messages import Advance, Ping
+from coordinator.protocol.messages import Advance, FetcherStopped, LeaveGroup, Ping
 from coordinator.protocol.parts import FinalOffset
 from spark_kcoord.member import refusals
 from spark_kcoord.member.core.answers import show_partitions
-from spark_kcoord.member.core.calls import Calls
+from spark_kcoord.member.core.calls import Call, Calls
 from spark_kcoord.member.core.effects import NoticeKind
 from spark_kcoord.member.core.held.holdings import Holdings, partition_of
 from spark_kcoord.member.core.held.portions import bytes_of, portions
@@ -62,12 +62,15 @@ class Requests:
         self._link.send(Ping(self._holdings.member_epoch, in_columns(offsets), unpolled_ms))
 
     def _send_next_call(self) -> None:
+        conversation = self._link.open_conversation
         while (call := self._calls.next_to_send()) is not None:
-            if isinstance(call.request, Advance) and not call.was_sent:
-                call.request = self._with_releases(call.request)
+            if not call.was_sent:
+                self._complete(call)
             call.was_sent = True
-            for release in self._link.open_conversation.releases_before(call.request):
+            for release in conversation.releases_before(call.request):
                 self._link.send(release)
+            for finals in call.before:
+                self._link.send(FetcherStopped(finals))
             try:
                 self._link.send(call.request)
             except LocalProtocolError as error:
@@ -77,6 +80,14 @@ class Requests:
                 self._outbox.fail(call.call_id, refusals.call_too_large(self._settings, str(error)))
             else:
                 return
+
+    def _complete(self, call: Call) -> None:
+        """Give a call what is known only when it is sent first; a leave may hold very many partitions, and is cut."""
+        if isinstance(call.request, Advance):
+            call.request = self._with_releases(call.request)
+        elif isinstance(call.request, LeaveGroup):
+            *before, last = tuple(portions(call.request.partitions, bytes_of)) or ((),)
+            call.before, call.request = tuple(before), LeaveGroup(last)
 
     def _with_releases(self, request: Advance) -> Advance:
         released = self._holdings.release_finished(tuple(claims_of(request.finished)), tuple(claims_of(request.claims)))

@@ -14,6 +14,7 @@ from coordinator.protocol.messages import (
     ConfirmClaims,
     FetcherStarted,
     FetcherStopped,
+    LeaveGroup,
     ReportOutOfRange,
     Request,
 )
@@ -96,11 +97,15 @@ class Conversation:
             self._to_release[partition_of(part)] = part
 
     def releases_before(self, request: Request) -> Iterator[Request]:
-        """Yield what is queued to be let go, if a request asks whether claims on some of it may be read.
+        """Yield what is queued to be let go, if a request leaves or asks whether claims on some of it may be read.
 
-        Otherwise the coordinator would say that they may, and then hear that their partitions are let go.
+        Otherwise the coordinator would say that they may, and then hear that their partitions are let go; and what it
+        hears of somebody who has left counts for nothing.
         """
-        if isinstance(request, ConfirmClaims) and not self._to_release.keys().isdisjoint(partitions_of(request.claims)):
+        is_asked_about = isinstance(request, ConfirmClaims) and not self._to_release.keys().isdisjoint(
+            partitions_of(request.claims)
+        )
+        if is_asked_about or isinstance(request, LeaveGroup):
             finals, self._to_release = tuple(self._to_release.values()), {}
             for portion in portions(finals, bytes_of):
                 yield FetcherStopped(portion)
