@@ -54,7 +54,13 @@ class Requests:
             self._outbox.notice(NoticeKind.RELEASED, show_partitions(parts))
 
     def ping(self, unpolled_ms: int | None) -> None:
-        """Ping, with offsets that are to be committed by themselves, and for how long the member was not polled."""
+        """Ping, with offsets that are to be committed by themselves, and for how long the member was not polled.
+
+        While too much is out it is put off: what is there to be heard has been said, and an answer is waited for.
+        """
+        if self._link.open_conversation.is_full:
+            self._link.put_ping_off()
+            return
         waiting = self._holdings.uncommitted(self._pinged_up_to) if self._settings.auto_commit else ()
         offsets = next(portions(waiting, bytes_of), ())
         if offsets:
@@ -63,7 +69,7 @@ class Requests:
 
     def _send_next_call(self) -> None:
         conversation = self._link.open_conversation
-        while (call := self._calls.next_to_send()) is not None:
+        while not conversation.is_full and (call := self._calls.next_to_send()) is not None:
             if not call.was_sent:
                 self._complete(call)
             call.was_sent = True

@@ -6,6 +6,7 @@ decides nothing; a new registration tells the member again what still matters of
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from coordinator.protocol.claim_columns import partitions_of
 from coordinator.protocol.ids import TopicPartition
@@ -22,6 +23,10 @@ from coordinator.protocol.parts import FinalOffset, OwnedPartition
 from coordinator.protocol.session import Role, Session, SessionEvent
 from spark_kcoord.member.core.held.holdings import partition_of
 from spark_kcoord.member.core.held.portions import bytes_of, portions
+
+MOST_UNANSWERED: Final = 16
+"""Requests that may be out before a member says nothing more that can wait: a session takes 64, and what goes before a
+call or a leave is many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,11 @@ class Conversation:
     def take_asked(self, correlation_id: int) -> Asked:
         """Remove and return the request that a response answers."""
         return self._asked.pop(correlation_id)
+
+    @property
+    def is_full(self) -> bool:
+        """True while so many requests wait for their answers that what can wait does."""
+        return len(self._asked) >= MOST_UNANSWERED
 
     @property
     def unanswered_since_ms(self) -> int | None:
@@ -112,6 +122,8 @@ class Conversation:
 
     def next_queued(self) -> Request | None:
         """Return the next request of what is queued, releases first, if one of its kind is not out already."""
+        if self.is_full:
+            return None
         out = {type(asked.request) for asked in self._asked.values()}
         if self._to_release and FetcherStopped not in out:
             finals = next(portions(self._to_release.values(), bytes_of))

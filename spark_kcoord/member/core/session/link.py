@@ -92,6 +92,10 @@ class Link:
         self._lease.note_sent(self.now_ms, self._jitter())
         self._outbox.effects.append(Send(self.connection_id, data))
 
+    def put_ping_off(self) -> None:
+        """Have the next ping come later, as if something had been sent."""
+        self._lease.note_sent(self.now_ms, self._jitter())
+
     def drop(self, why: str, *, is_gone: bool = False) -> None:
         """Close the connection, unless it `is_gone` already."""
         if self.is_wanted and not is_gone:
