@@ -44,7 +44,7 @@ class Conversation:
 
     def __init__(self, now_ms: int) -> None:
         self.heard_ms = now_ms
-        """The time at which the coordinator said something last."""
+        """The time at which the coordinator said something last, if only a part of a long frame."""
         self._session = Session(Role.MEMBER)
         self._asked: dict[int, Asked] = {}
         self._to_confirm: dict[TopicPartition, OwnedPartition] = {}
@@ -62,9 +62,8 @@ class Conversation:
 
     def hear(self, data: bytes, now_ms: int) -> Iterator[SessionEvent]:
         """Yield what the coordinator said; raises RemoteProtocolError when it broke a rule."""
-        for said in self._session.receive_bytes(data):
-            self.heard_ms = now_ms
-            yield said
+        self.heard_ms = now_ms
+        yield from self._session.receive_bytes(data)
 
     def take_asked(self, correlation_id: int) -> Asked:
         """Remove and return the request that a response answers."""

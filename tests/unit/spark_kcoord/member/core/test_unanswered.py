@@ -14,7 +14,7 @@ from coordinator.protocol.messages import (
 from spark_kcoord.member.core.events import CallMade, CommitCall
 from spark_kcoord.member.core.session.conversation import MOST_UNANSWERED
 from spark_kcoord.member.core.session.states import State
-from tests.helpers.member_pair import MemberPair, registered, settings
+from tests.helpers.member_pair import ADDRESS, MemberPair, registered, settings, start_fetcher
 
 INTERVAL_MS = 100
 
@@ -72,3 +72,15 @@ def test_calls_that_gave_up_count_until_they_are_answered_and_those_behind_them_
     while pair.count(CommitOffsets):
         pair.answer(CommitOffsets, CommitOffsetsResponse(accepted=1))
     assert 1_100 in pair.results
+
+
+def test_a_coordinator_whose_long_push_comes_slowly_is_not_silent() -> None:
+    pair = MemberPair(member_settings=settings(coordinators=(ADDRESS, ("c2", 7601)))).joined()
+    while not pair.count(Ping):
+        pair.pass_ms(100)
+    assert pair.session is not None
+    data = pair.session.send_push(start_fetcher(*range(1_000)))
+    for begin in range(0, len(data), len(data) // 5):
+        pair.pass_ms(1_000)
+        pair.say(data[begin : begin + len(data) // 5])
+    assert (pair.member.state, len(pair.member.assignment.partitions)) == (State.JOINED, 1_000)
