@@ -32,6 +32,7 @@ class Nodes:
     __slots__ = (
         "_attempts",
         "_candidates",
+        "_departures",
         "_given",
         "_jitter",
         "_learned",
@@ -59,6 +60,8 @@ class Nodes:
         """The number of the turn in which each node was left or passed over last."""
         self._jitter = jitter
         self._attempts = 0
+        self._departures = 0
+        """Nodes that were left since the last one served."""
         self._troubles: dict[Address, str] = {}
         self._silences: dict[Address, int] = {}
         self._rests: dict[Address, int] = {}
@@ -135,20 +138,29 @@ class Nodes:
 
     def next_backoff_ms(self) -> int:
         """Return how long to wait before the next attempt: 50 ms doubling to 1 s, the upper half of it jittered."""
-        whole = min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(self._attempts, 10))
+        attempts = self._attempts
         self._attempts += 1
+        return self._backoff_ms(attempts)
+
+    def _backoff_ms(self, attempts: int) -> int:
+        whole = min(BACKOFF_MAX_MS, BACKOFF_MIN_MS << min(attempts, 10))
         return int(whole * (0.5 + self._jitter() / 2))
 
     def departure_ms(self) -> int:
         """Return how long to wait before another node than the one that served is tried: no more than 50 ms.
 
-        Members that have lost the same node are spread over that time; nobody has failed to connect yet.
+        Members that have lost the same node are spread over that time; nobody has failed to connect yet. A node that
+        let the member in and then answered nothing did not serve it: who leaves one such node after the other waits
+        longer each time, as after any failure.
         """
-        return int(BACKOFF_MIN_MS * self._jitter())
+        before = self._departures
+        self._departures += 1
+        return self._backoff_ms(before - 1) if before else int(BACKOFF_MIN_MS * self._jitter())
 
     def settle(self) -> None:
         """Forget troubles and start the backoff from its smallest: a coordinator serves this member."""
         self._attempts = 0
+        self._departures = 0
         self._troubles.clear()
         self._silences.clear()
         self._rests.clear()

@@ -407,3 +407,25 @@ def test_nothing_is_given_back_that_has_not_followed_yet() -> None:
     pair.step(ReleaseAsked((FinalOffset("t", 0, 10, 5),)))
     assert pair.take(FetcherStopped) == FetcherStopped((FinalOffset("t", 0, 10, 5),))
     assert owned(pair) == []
+
+
+def test_member_that_each_node_lets_in_and_leaves_unanswered_waits_longer_each_time() -> None:
+    """As where a call of it meets a bug, which costs the coordinator a load of the shard each time that it is made."""
+    pair = joined()
+    waits = []
+    for _ in range(8):
+        pair.lose()
+        assert pair.wake_ms is not None
+        waits.append(pair.wake_ms - pair.now_ms)
+        pair.pass_ms(waits[-1])
+        enter(pair, 4)
+    assert waits == [25, 37, 75, 150, 300, 600, 750, 750]
+
+
+def test_member_that_was_served_meanwhile_goes_elsewhere_at_once_again() -> None:
+    pair = joined(4, start_fetcher(0))
+    for _ in range(3):
+        pair.lose()
+        assert pair.wake_ms == pair.now_ms + 25
+        pair.pass_ms(25)
+        enter(pair, 4, start_fetcher(0))
