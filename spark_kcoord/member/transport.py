@@ -59,12 +59,17 @@ class Transport:
         """Begin to open a connection, which replaces whatever there was; each of its steps has so many seconds."""
         self._drop()
         self._connection_id = connection_id
-        threading.Thread(
+        opening = threading.Thread(
             target=self._open,
             args=(connection_id, host, port, timeout_s),
             name=f"kcoord-connect-{connection_id}",
             daemon=True,
-        ).start()
+        )
+        try:
+            opening.start()
+        except RuntimeError as error:  # the system has no thread for it now
+            self._opened.append((connection_id, ConnectionLost(connection_id, str(error))))
+            self.wake()
 
     def _open(self, connection_id: int, host: str, port: int, timeout_s: float) -> None:
         outcome: socket.socket | ConnectionLost

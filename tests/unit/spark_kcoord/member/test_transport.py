@@ -74,6 +74,19 @@ def test_refused_connection_is_an_event_with_the_systems_reason(transport: Trans
     assert events_of(transport, ConnectionLost) == [ConnectionLost(4, "Connection refused")]
 
 
+def test_thread_that_is_not_to_be_had_is_an_event_and_the_next_attempt_is_one_like_any_other(
+    transport: Transport, listener: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        transport.connect(1, *listener.getsockname(), 10)
+    assert events_of(transport, ConnectionLost) == [ConnectionLost(1, "can't start new thread")]
+    connected(transport, listener, 2).close()
+
+
 @pytest.mark.parametrize(("host", "port"), [("no.such.host.invalid", 1), ("a" * 70, 1), ("127.0.0.1", 70_000)])
 def test_address_that_leads_nowhere_is_an_event(transport: Transport, host: str, port: int) -> None:
     transport.connect(1, host, port, 10)
