@@ -1,6 +1,12 @@
 """The settings of the members' port: how many may connect, how long they may take, and how much they may have wait."""
 
 from coordinator.config.section import LONGEST_MS, Section, setting
+from coordinator.protocol.session import SessionLimits
+
+_CLIENTS = SessionLimits()
+"""The limits by which members and tools cut what they say and bound what they hear; no node tells them other ones."""
+_LEAST_ANSWER_BYTES = 2 * 1024 * 1024
+"""More than the longest push takes, of `group.push_max_partitions` with the longest names."""
 
 
 class ServerSettings(Section):
@@ -100,18 +106,20 @@ class ServerSettings(Section):
     hello_bytes: int = setting(
         16 * 1024, "bytes", "Largest first frame, from a peer that is not known yet.", ge=64, le=1024**2
     )
-    frame_bytes: int = setting(1024 * 1024, "bytes", "Largest frame of a member.", ge=64 * 1024, le=64 * 1024**2)
+    frame_bytes: int = setting(
+        _CLIENTS.frame_bytes, "bytes", "Largest frame of a member.", ge=_CLIENTS.frame_bytes, le=64 * 1024**2
+    )
     answer_bytes: int = setting(
-        16 * 1024 * 1024,
+        _CLIENTS.answer_bytes,
         "bytes",
         "Largest answer; whoever asks for more is told to ask for less.",
-        ge=64 * 1024,
-        le=64 * 1024**2,
+        ge=_LEAST_ANSWER_BYTES,
+        le=_CLIENTS.answer_bytes,
     )
     requests_in_flight: int = setting(
-        64,
+        _CLIENTS.in_flight,
         "requests",
         "Requests of one connection that may wait for their answers.",
-        ge=1,
+        ge=_CLIENTS.in_flight,
         le=10_000,
     )

@@ -16,6 +16,10 @@ from coordinator.config import (
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.limits import Limits
+from coordinator.protocol.codec import encode_message
+from coordinator.protocol.ids import MAX_OFFSET, MAX_PARTITION, MAX_TOPIC_LENGTH
+from coordinator.protocol.messages import StartFetcher
+from coordinator.protocol.parts import StartPartition
 
 ROOT = Path(__file__).parents[2]
 
@@ -80,6 +84,15 @@ def test_every_limit_of_core_is_a_setting_with_cores_default() -> None:
     assert set(asdict(Limits())) - set(GroupSettings.model_fields) == {"tick_ms"}
 
 
+def test_no_push_is_longer_than_an_answer_may_be_made() -> None:
+    longest = StartPartition(
+        "t" * MAX_TOPIC_LENGTH, "i" * 36, MAX_PARTITION, MAX_OFFSET, MAX_OFFSET, MAX_PARTITION, "h" * 255, 65_535, 9_999
+    )
+    push = StartFetcher((longest,) * Limits().push_max_partitions, is_complete=True, member_epoch=1, group_epoch=1)
+    (least,) = (each.ge for each in every_setting()["server.answer_bytes"].metadata if hasattr(each, "ge"))
+    assert len(encode_message(push)) < least
+
+
 def test_a_flag_goes_before_the_environment_and_that_before_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +136,18 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(
         (
             "[group]\nsession_timeout_min_ms = 9000\nsession_timeout_max_ms = 8000",
             "settings: group.session_timeout_min_ms is 9000, more than group.session_timeout_max_ms, which is 8000",
+        ),
+        (
+            "[server]\nframe_bytes = 524_288",
+            "c.toml: server.frame_bytes: input should be greater than or equal to 1048576, not 524288",
+        ),
+        (
+            "[server]\nrequests_in_flight = 8",
+            "c.toml: server.requests_in_flight: input should be greater than or equal to 64, not 8",
+        ),
+        (
+            "[server]\nanswer_bytes = 33_554_432",
+            "c.toml: server.answer_bytes: input should be less than or equal to 16777216, not 33554432",
         ),
         ("[server]\noutput_buffer_bytes = 100_000", "settings: server.output_buffer_bytes is 100000, too little"),
         (
