@@ -27,6 +27,7 @@ PLACES: Final = {
     "demo": f"{_VERBS}.demo:demo",
     "doctor": f"{_VERBS}.doctor:doctor",
     "dev": f"{_VERBS}.dev:app",
+    "top": f"{_VERBS}.top.top:top",
     "group": f"{_VERBS}.groups:app",
     "cluster": f"{_VERBS}.cluster:clusters",
     "node": f"{_VERBS}.cluster:nodes",

@@ -33,6 +33,21 @@ class OutputFormat(StrEnum):
         return self in (OutputFormat.JSON, OutputFormat.YAML)
 
 
+class OngoingFormat(StrEnum):
+    """The form of data that may go on; jsonl is one document a line."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+    @property
+    def is_document(self) -> bool:
+        """Say whether all of it is one document, which has an end."""
+        return self in (OngoingFormat.JSON, OngoingFormat.YAML)
+
+
 def write_rows(output: OutputFormat, columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     """Write rows in any form; in a document each is an object with the columns' names in lower case."""
     match output:
@@ -115,6 +130,11 @@ def write_document(output: OutputFormat, value: Mapping[str, object] | Sequence[
         )
         return
     sys.stdout.write(json_document(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()) + "\n")
+
+
+def write_line(value: Mapping[str, object]) -> None:
+    """Write one document of JSON in one line."""
+    sys.stdout.write(json_document(msgspec.json.encode(value).decode()) + "\n")
 
 
 def _in_table(cell: Cell) -> str:

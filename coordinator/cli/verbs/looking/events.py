@@ -3,23 +3,28 @@
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from time import sleep, time_ns
 from typing import Annotated, Final, TypeVar
 
-import msgspec
 import typer
 
 from coordinator.cli.parts.asking import Coordinator, Group, Timeout, ask_for, coordinators_of
 from coordinator.cli.parts.exits import must_not_be_refused, notes, tool_errors_as_text
-from coordinator.cli.parts.tables import Cell, GrowingTable, OutputFormat, write_csv, write_document
+from coordinator.cli.parts.tables import (
+    Cell,
+    GrowingTable,
+    OngoingFormat,
+    OutputFormat,
+    write_csv,
+    write_document,
+    write_line,
+)
 from coordinator.cli.parts.which_partitions import format_partitions
 from coordinator.client.operating.what_is_asked import parse_kind, parse_since
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import LogInFailedError, RequestError, ask
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.parts import GroupEvent
-from coordinator.protocol.text.escaping import json_document
 
 EVENT_COLUMNS: Final = ("SEQUENCE", "TIME", "KIND", "CONSUMER-ID", "GROUP-EPOCH", "PARTITIONS", "DURATION-MS", "WHY")
 
@@ -28,21 +33,6 @@ FOLLOW_EVERY_S: Final = 1.0
 
 
 _Read = TypeVar("_Read")
-
-
-class EventsFormat(StrEnum):
-    """The form in which events are written; jsonl is one document a line."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-    JSONL = "jsonl"
-    CSV = "csv"
-
-    @property
-    def is_document(self) -> bool:
-        """Say whether all events are one document, which has an end."""
-        return self in (EventsFormat.JSON, EventsFormat.YAML)
 
 
 def _read(parse: Callable[[], _Read]) -> _Read:
@@ -66,7 +56,7 @@ def events(
         typer.Option("--kind", metavar="KIND", help="Only events such as rebalance; may be given repeatedly."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
-    output: Annotated[EventsFormat, typer.Option("--output", "-o", help="How to write it.")] = EventsFormat.TABLE,
+    output: Annotated[OngoingFormat, typer.Option("--output", "-o", help="How to write it.")] = OngoingFormat.TABLE,
     timeout: Timeout = 10.0,
 ) -> None:
     """Show a group's timeline: what happened, to whom and why."""
@@ -141,7 +131,7 @@ def _end_of(response: ListGroupEventsResponse, after: int) -> int:
     return max(after, response.last_sequence, *(event.sequence for event in response.events[-1:]))
 
 
-def _writer(output: EventsFormat) -> Callable[[Sequence[GroupEvent]], None]:
+def _writer(output: OngoingFormat) -> Callable[[Sequence[GroupEvent]], None]:
     """Return what writes some events at a time, with one header where there is one, and at once."""
     table = GrowingTable(EVENT_COLUMNS)
     has_header = False
@@ -149,15 +139,15 @@ def _writer(output: EventsFormat) -> Callable[[Sequence[GroupEvent]], None]:
     def write(events: Sequence[GroupEvent]) -> None:
         nonlocal has_header
         match output:
-            case EventsFormat.JSON | EventsFormat.YAML:
+            case OngoingFormat.JSON | OngoingFormat.YAML:
                 write_document(OutputFormat(output), [_as_json(event) for event in events])
-            case EventsFormat.JSONL:
-                lines = (msgspec.json.encode(_as_json(event)).decode() for event in events)
-                sys.stdout.writelines(json_document(line) + "\n" for line in lines)
-            case EventsFormat.CSV:
+            case OngoingFormat.JSONL:
+                for event in events:
+                    write_line(_as_json(event))
+            case OngoingFormat.CSV:
                 write_csv(() if has_header else EVENT_COLUMNS, map(_row, events))
                 has_header = True
-            case EventsFormat.TABLE:
+            case OngoingFormat.TABLE:
                 table.write(list(map(_row, events)))
         sys.stdout.flush()
 

@@ -6,8 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
+from coordinator.cli.parts.tables import OngoingFormat
 from coordinator.cli.verbs.looking import events
-from coordinator.cli.verbs.looking.events import EVENT_COLUMNS, EventsFormat
+from coordinator.cli.verbs.looking.events import EVENT_COLUMNS
 from coordinator.client.operating.what_is_asked import parse_since
 from coordinator.client.request import LogInFailedError
 from coordinator.protocol.errors import ErrorCode
@@ -242,7 +243,7 @@ def test_ctrl_c_before_anything_is_shown_is_no_success(run):
 def test_names_that_would_move_a_cursor_are_escaped_in_each_form(run):
     odd = GroupEvent(17, AT_MS, "paused", "m\x1b[2J\n", "by \u202eann\r\n=1+1", 1, (("t\x07", 0),))
     response = ListGroupEventsResponse(events=(odd,), last_sequence=17)
-    for form in EventsFormat:
+    for form in OngoingFormat:
         text = run(["-o", form], response).stdout
         assert not {char for char in "\x1b\x07\r\u202e" if char in text}, form
-        assert form.is_document or len(text.splitlines()) == (1 if form is EventsFormat.JSONL else 2), form
+        assert form.is_document or len(text.splitlines()) == (1 if form is OngoingFormat.JSONL else 2), form
