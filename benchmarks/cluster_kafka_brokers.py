@@ -14,7 +14,8 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
 from benchmarks.group_kafka import BROKER, JVM, OFFSETS_TOPIC
-from coordinator.local.kafka.broker import LocalKafka, new_cluster_id
+from coordinator.local.kafka.broker import LocalKafka
+from coordinator.local.kafka.storage import new_id
 from coordinator.local.process.ports import LOOPBACK, free_ports
 
 BROKERS: Final = (1, 2, 3)
@@ -72,7 +73,7 @@ class KafkaBrokers:
     def __init__(self, directory: Path) -> None:
         free = free_ports(2 * len(BROKERS))
         ports = {number: (free[2 * at], free[2 * at + 1]) for at, number in enumerate(BROKERS)}
-        cluster_id = new_cluster_id()
+        cluster_id = new_id()
         self._brokers = {number: KafkaBroker(number, ports, cluster_id, directory) for number in BROKERS}
 
     def __enter__(self) -> Self:

@@ -113,7 +113,7 @@ def test_the_broker_is_gone_when_its_owner_is_killed(tmp_path: Path) -> None:
 
 def test_a_wrong_setting_fails_with_what_kafka_says(tmp_path: Path) -> None:
     broker = LocalKafka(tmp_path, config={"num.io.threads": "many"})
-    with pytest.raises(LocalServiceError, match=r"(?s)cannot be formatted.*Invalid value many for .*num\.io\.threads"):
+    with pytest.raises(LocalServiceError, match=r"(?s)exit code 1.*Invalid value many for .*num\.io\.threads"):
         broker.start()
     assert not broker.is_running
 

@@ -5,23 +5,19 @@ formatted here, and the controller accepts a topic (validated only). The data di
 whole or not at all, and can be started again later. Knows nothing of the coordinator.
 """
 
-import base64
 import contextlib
 import os
-import re
 import socket
-import subprocess
-import tempfile
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.class_archive import ClassArchive
-from coordinator.local.java.jars import JarSet, Module, ReportProgress, resolve_jars
+from coordinator.local.java.jars import JarSet, Module, ReportProgress, cache_directory, resolve_jars
 from coordinator.local.java.runtime import Java, find_java
-from coordinator.local.kafka.files import broker_properties, logging_properties
+from coordinator.local.kafka.files import NODE_ID, broker_properties, logging_properties
 from coordinator.local.kafka.readiness import why_not_ready
+from coordinator.local.kafka.storage import KafkaStorage, new_id
 from coordinator.local.kafka.topics import create_topic
 from coordinator.local.process.ports import LOOPBACK, free_ports, is_port_free
 from coordinator.local.process.service import LocalService
@@ -37,7 +33,6 @@ KAFKA_JARS = JarSet(
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 """JVM options for a broker that is up soon and small; pass others where its throughput is measured."""
 
-_FORMAT_TIMEOUT_S = 60.0
 _PORT_ATTEMPTS = 3
 
 
@@ -75,6 +70,7 @@ class LocalKafka(LocalService):
         self._cluster_id = ""
         self._wished_cluster_id = cluster_id
         self._classes = ClassArchive(KAFKA_JARS, self.data_dir / "classes.jsa")
+        self._storage = KafkaStorage(self.data_dir, cache_directory() / "formatted" / KAFKA_JARS.directory_name)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -120,61 +116,19 @@ class LocalKafka(LocalService):
         ours = [port for port in (self._port, self._controller_port) if port not in (0, self._wished_port)]
         return not all(is_port_free(port) for port in ours)
 
-    @property
-    def _storage(self) -> Path:
-        return self.data_dir / "storage"
-
-    def _formatted_cluster_id(self) -> str | None:
-        meta = self._storage / "meta.properties"
-        if not meta.exists():
-            return None
-        found = re.search(r"^cluster\.id=(\S+)$", meta.read_text(), re.MULTILINE)
-        if found is None:
-            raise LocalServiceError(f"{meta} has no cluster.id: remove {self.data_dir} to start afresh.")
-        return found[1]
-
     def _format(self, java: Java, jars: Sequence[Path]) -> str:
-        """Format a scratch directory and rename it into place; return the new cluster's id."""
-        cluster_id = self._wished_cluster_id or new_cluster_id()
-        with tempfile.TemporaryDirectory(prefix=".format-", dir=self.data_dir) as scratch_name:
-            scratch = Path(scratch_name)
-            self._write_properties(scratch / "format.properties", scratch / "storage")
-            command = [
+        """Format the storage and return the new cluster's id."""
+        cluster_id = self._wished_cluster_id or new_id()
+
+        def command(scratch: Path, storage: Path) -> Sequence[str]:
+            properties = scratch / "format.properties"
+            self._write_properties(properties, storage)
+            return [
                 *self._java_command(java, jars, ["-Xmx128m", *QUICK_START, *self._classes.use_options(java)]),
-                *[
-                    "kafka.tools.StorageTool",
-                    "format",
-                    "-t",
-                    cluster_id,
-                    "-c",
-                    str(scratch / "format.properties"),
-                ],
+                *["kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(properties)],
             ]
-            try:
-                formatted = subprocess.run(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    text=True,
-                    errors="replace",
-                    timeout=_FORMAT_TIMEOUT_S,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired as error:
-                raise LocalServiceError(
-                    f"Kafka's storage in {self.data_dir} was not formatted within {_FORMAT_TIMEOUT_S:g} s: this "
-                    "machine is too busy, or its disk too slow. Try again."
-                ) from error
-            except OSError as error:
-                raise LocalServiceError(f"Kafka's storage in {self.data_dir} cannot be formatted: {error}.") from error
-            if formatted.returncode != 0:
-                raise LocalServiceError(
-                    f"Kafka's storage in {self.data_dir} cannot be formatted. Kafka says:\n{formatted.stdout}"
-                )
-            if self._storage.exists():  # left by somebody, without a cluster id
-                raise LocalServiceError(f"{self._storage} exists but is not Kafka's: choose another directory.")
-            (scratch / "storage").replace(self._storage)
+
+        self._storage.format(cluster_id, self._config.get("node.id", str(NODE_ID)), command)
         return cluster_id
 
     def _write_properties(self, path: Path, storage: Path) -> None:
@@ -196,8 +150,8 @@ class LocalKafka(LocalService):
         (self.data_dir / "log4j2.properties").write_text(logging_properties(self._log_level))
         self._choose_port()
         if not self._cluster_id:
-            self._cluster_id = self._formatted_cluster_id() or self._format(java, jars)
-        self._write_properties(self.data_dir / "server.properties", self._storage)
+            self._cluster_id = self._storage.cluster_id() or self._format(java, jars)
+        self._write_properties(self.data_dir / "server.properties", self._storage.path)
         options = [
             *[f"-Xmx{self._heap_mb}m", f"-Xms{min(128, self._heap_mb)}m", "-XX:+ExitOnOutOfMemoryError"],
             *self._jvm_options,
@@ -221,10 +175,3 @@ class LocalKafka(LocalService):
         with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), timeout=1):
             return True
         return False
-
-
-def new_cluster_id() -> str:
-    """Return 16 random bytes as Kafka writes them; a leading dash would look like an option."""
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return text
