@@ -19,7 +19,6 @@ import h11
 from coordinator.protocol.text.addresses import Address
 
 _BUFFER_BYTES: Final = 64 * 1024
-_LONGEST_END_S: Final = 5.0
 _METHODS: Final = (b"GET", b"HEAD")
 PLAIN: Final = "text/plain; charset=utf-8"
 
@@ -38,6 +37,8 @@ class HttpLimits:
     """Time for the head of a request, from the connection or from the answer before it."""
     answer_s: float = 10.0
     """Time to read an answer; Prometheus gives up after as much."""
+    end_s: float = 5.0
+    """Time for a page that is being made, when the server is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class HttpServer:
         """
         if self._thread.is_alive():
             self.call(self._stop)
-            self._thread.join(_LONGEST_END_S)
+            self._thread.join(self.limits.end_s)
 
     def _stop(self) -> None:
         if not self._is_ending:  # else the loop runs for what is left to do at the end

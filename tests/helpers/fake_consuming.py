@@ -295,6 +295,16 @@ class Rig(Consumer):
             return None
         return super()._perform(wish)
 
+    @classmethod
+    def close_all(cls) -> None:
+        """Close what a test has made and not closed, its coordinator there again: a close waits for its answers."""
+        for rig in list(cls.made):
+            rig.listener.then.clear()
+            for member in rig.members:
+                member.holds_answers = False
+                member.answer()
+            rig.close()
+
     def offsets(self, timeout_ms: float = 0, max_records: int | None = None) -> list[tuple[int, int]]:
         """Poll, and return partition and offset of each record."""
         found = self.poll(timeout_ms, max_records)

@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -244,7 +245,7 @@ def test_the_end_of_a_node_does_not_wait_for_a_page_whose_disk_does_not_answer()
         answers.wait(30)
         return say(200, "late")
 
-    server = HttpServer({"/": page}, PATIENT)
+    server = HttpServer({"/": page}, replace(PATIENT, end_s=0.2))
     with socket.create_connection(server.start("127.0.0.1", 0), timeout=30) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         assert is_asked.wait(30)

@@ -33,9 +33,7 @@ def _closing() -> Iterator[None]:
     """Close what a test has made, before it is collected."""
     gc.disable()
     yield
-    for rig in list(Rig.made):
-        rig.listener.then.clear()
-        rig.close()
+    Rig.close_all()
     gc.enable()
 
 

@@ -35,8 +35,7 @@ class WaitingRig(Rig):
 @pytest.fixture(autouse=True)
 def _all_are_closed() -> Iterator[None]:
     yield
-    for rig in list(Rig.made):
-        rig.close()
+    Rig.close_all()
 
 
 def test_a_consumer_whose_coordinator_came_too_late_goes_on_when_it_is_there() -> None:
