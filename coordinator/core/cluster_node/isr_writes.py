@@ -2,10 +2,13 @@
 
 A write is made of the bucket as it was read under the version that the replica knows, for all of its shards are written
 together. None is made while ZooKeeper does not answer or the node is not registered; an outcome that was lost is
-reported when writing is possible again, for then its replica writes again. The end of a write that another one has
-followed, or of an epoch that is over, is nobody's: replicas count their writes anew in each epoch. A bucket that does
-not come to be known, since somebody has removed it or put garbage there, is read again once a while and not at once.
+reported when writing is possible again, for then its replica writes again. That write is made whatever was read of
+whoever joins: its end alone tells what became of the one before. The end of a write that another one has followed, or
+of an epoch that is over, is nobody's: replicas count their writes anew in each epoch. A bucket that does not come to be
+known, since somebody has removed it or put garbage there, is read again once a while and not at once.
 """
+
+from dataclasses import replace
 
 import msgspec.structs
 
@@ -29,8 +32,10 @@ class IsrWrites:
     def __init__(self, node_id: int) -> None:
         self._by = f"leader {node_id}"
         self._wanted: dict[int, ChangeIsr] = {}
-        self._asked: dict[int, tuple[ChangeIsr, ZkMulti]] = {}
+        self._asked: dict[int, tuple[ChangeIsr, ZkMulti, tuple[Joining, ...]]] = {}
         self._unknown: dict[int, ChangeIsr] = {}
+        self._tried: dict[int, tuple[ChangeIsr, tuple[Joining, ...]]] = {}
+        """By shard, the last write whose outcome was lost, and the registrations that it checks."""
         self._newest: dict[int, ChangeIsr] = {}
         """By shard, the change that was wanted last by the leader that there still is: only its end is told."""
         self._number = 0
@@ -46,7 +51,7 @@ class IsrWrites:
 
     def forget(self, shard: int) -> None:
         """Make no change of a shard that is led here no longer."""
-        for of_leader in (self._wanted, self._unknown, self._newest):
+        for of_leader in (self._wanted, self._unknown, self._tried, self._newest):
             of_leader.pop(shard, None)
 
     @property
@@ -71,7 +76,7 @@ class IsrWrites:
             self._number += 1
             bucket, joining = made
             multi = ZkMulti(session, self._number, change_isr(bucket, joining))
-            self._asked[self._number] = change, multi
+            self._asked[self._number] = change, multi, tuple(joining)
             multis.append(multi)
         if self.needs_read:
             self._read_after_ms = now_ms + UNKNOWN_WAIT_MS
@@ -91,19 +96,29 @@ class IsrWrites:
         joining: list[Joining] = []
         for node, node_epoch in change.joining:
             live = image.live.get(node)
-            if live is None or live.value.node_epoch != node_epoch or live.value.state is not NodeState.READY:
+            if live is not None and live.value.node_epoch == node_epoch and live.value.state is NodeState.READY:
+                joining.append(Joining(node, node_epoch, live.version))
+            elif (tried := self._tried_before(change, node)) is not None:
+                joining.append(tried)  # if this is refused for it, so is the one before, whenever it arrives
+            else:
                 return WriteOutcome.NOT_REGISTERED
-            joining.append(Joining(node, node_epoch, live.version))
         changed = msgspec.structs.replace(entry, isr=change.isr, changed_by=self._by)
         value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, change.shard: changed})
         return BucketChange(number, value, bucket.version), joining
+
+    def _tried_before(self, change: ChangeIsr, node: int) -> Joining | None:
+        """Return the registration of a node as the same write checked it whose outcome was lost."""
+        before, joining = self._tried.get(change.shard, (None, ()))
+        if before is None or replace(before, request=change.request) != change:
+            return None
+        return next((tried for tried in joining if tried.node_id == node), None)
 
     def done(self, done: ZkMultiDone, now_ms: int) -> tuple[IsrWritten | None, ZkMulti | None]:
         """Return the end of a write if it is known by now, and the multi if it was done."""
         found = self._asked.pop(done.request_id, None)
         if found is None:
             return None, None
-        change, multi = found
+        change, multi, joining = found
         is_awaited = self._newest.get(change.shard) == change
         match done.outcome:
             case ZkApplied():
@@ -115,6 +130,7 @@ class IsrWrites:
                 self._write_after_ms = now_ms + REFUSED_WAIT_MS
         if is_awaited:
             self._unknown[change.shard] = change
+            self._tried[change.shard] = change, joining
         return None, None
 
 

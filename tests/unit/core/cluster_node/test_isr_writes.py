@@ -96,6 +96,30 @@ def test_an_outcome_that_was_lost_is_told_when_writing_is_possible_again() -> No
     assert not writes.has_work
 
 
+def test_what_was_read_of_a_registration_does_not_tell_how_a_write_ended_whose_outcome_was_lost() -> None:
+    for gone in ({}, {3: live(node_epoch=6)}, {3: live(state=NodeState.DRAINING)}):
+        writes, _ = outcome_of(ZkUnknown("it may arrive yet"))
+        writes.go_on(image(), 2, 100)
+        again = replace(CHANGE, request=10)
+        writes.want(again)
+        seen = replace(image(), live=gone)  # the write may have been made before that, and after the bucket was read
+        (multi,), reported = writes.go_on(seen, 2, 100)
+        assert reported == []
+        assert list(multi.operations[1:]) == [ZkCheck("/nodes/known/3", 5), ZkCheck("/nodes/live/3", 6)]
+        refused = ZkRefused(2, ZkRefusal.BAD_VERSION, "")
+        done, _ = writes.done(ZkMultiDone(2, multi.request_id, refused), 100)
+        assert done == IsrWritten(100, 0, 10, WriteOutcome.NOT_REGISTERED)
+
+
+def test_a_change_that_was_never_tried_is_not_tried_for_who_is_gone() -> None:
+    for other in (replace(CHANGE, expected_version=8), replace(CHANGE, isr=(1, 3))):
+        writes, _ = outcome_of(ZkUnknown("it may arrive yet"))
+        writes.go_on(image(), 2, 100)
+        writes.want(replace(other, request=10))
+        seen = replace(image(other.expected_version), live={})
+        assert writes.go_on(seen, 2, 100) == ([], [IsrWritten(100, 0, 10, WriteOutcome.NOT_REGISTERED)])
+
+
 def test_a_refusal_that_nobodys_write_explains_is_waited_out() -> None:
     writes, heard = outcome_of(ZkRefused(0, ZkRefusal.NO_AUTH, ""))
     assert heard == (None, None)
