@@ -195,6 +195,7 @@ class Replication:
                 case wanted.GateMoved(shard, leader_epoch, high_watermark, confirmed_round):
                     self.coordinate(events.GateMoved(shard, leader_epoch, high_watermark, confirmed_round))
                 case wanted.AnswerFetch():
+                    self._told.pop((effect.follower, effect.shard), None)
                     self._say(effect.follower, words.answer_of(effect))
                 case wanted.AskFetch():
                     self._standbys.note(effect)
@@ -287,7 +288,7 @@ class Replication:
                 self.out.append(self._standbys.was_read(event, now_ms))
             case LogRead():
                 if event.batches is None:
-                    self._streams.skip(event, self.replicas[shard].log.start)
+                    self._perform(self._streams.skip(event, self.replicas[shard].log.start))
                 else:
                     self._streams.was_read(event)
             case SnapshotRead():
@@ -325,8 +326,7 @@ class Replication:
             why = "there is no such snapshot any more"
             self._say(to, wire.SnapshotRefused(read.shard, read.leader_epoch, read.log_number, why))
             return
-        message = words.piece_of(read.shard, read.leader_epoch, read.log_number, piece, read.next_position)
-        self._say(to, message)
+        self._say(to, words.piece_of(read.shard, read.leader_epoch, read.log_number, piece, read.next_position))
 
     # ---- peers ------------------------------------------------------------------------------------------------------
 

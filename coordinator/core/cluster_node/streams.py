@@ -14,7 +14,8 @@ from coordinator.core.cluster_node.effects import ReadLog
 from coordinator.core.cluster_node.events import LogRead
 from coordinator.core.cluster_node.tail import Tail
 from coordinator.core.log.entry import Batch, batch_bytes
-from coordinator.core.replica.effects import PushRecords
+from coordinator.core.replica.effects import AnswerFetch, PushRecords
+from coordinator.core.replica.events import BelowLogStart
 
 
 @dataclass(slots=True)
@@ -88,13 +89,13 @@ class Streams:
             stream.push = push
 
     def progressed(self, follower: int, shard: int, leader_epoch: int, fetch: int, durable_end: int) -> None:
-        """Count what has come to a follower's disk as arrived."""
+        """Count what has come to a follower's disk as arrived, also of a later fetch that has been sent nothing yet."""
         stream = self._streams.get((follower, shard))
         if stream is None:
             left = self._left.get((follower, shard))
             while left and left[0][0] <= durable_end:
                 left.popleft()
-        elif stream.is_of(leader_epoch, fetch):
+        elif stream.push.leader_epoch == leader_epoch and stream.push.fetch <= fetch:
             while stream.under_way and stream.under_way[0][0] <= durable_end:
                 stream.bytes -= stream.under_way.popleft()[1]
 
@@ -110,14 +111,19 @@ class Streams:
         else:
             stream.reading_bytes = 0
 
-    def skip(self, read: LogRead, begin: int) -> None:
-        """Go on from an offset, above which there are records, after those before it were let go.
+    def skip(self, read: LogRead, begin: int) -> tuple[AnswerFetch, ...]:
+        """Go on from an offset, after the records before it were let go.
 
-        The follower sees that something is missing, and asks anew.
+        A follower that is sent what comes after it sees that something is missing, and asks anew. Where nothing does,
+        it is told.
         """
         stream = self._streams.get((read.follower, read.shard))
-        if stream is not None and stream.is_of(read.leader_epoch, read.fetch):
-            stream.is_reading, stream.reading_bytes, stream.sent = False, 0, max(begin, stream.sent)
+        if stream is None or not stream.is_of(read.leader_epoch, read.fetch):
+            return ()
+        stream.is_reading, stream.reading_bytes, stream.sent = False, 0, max(begin, stream.sent)
+        if stream.is_behind:
+            return ()
+        return (AnswerFetch(read.shard, read.follower, read.leader_epoch, read.fetch, BelowLogStart(begin)),)
 
     def end_peer(self, peer: int) -> None:
         """End the streams to a peer without a connection, whose disk may have a lot to write all the same."""

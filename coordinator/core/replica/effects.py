@@ -166,7 +166,7 @@ class GoesOnInDoubt:
 
 @dataclass(frozen=True, slots=True)
 class AnswerFetch:
-    """Answer a follower's fetch."""
+    """Answer a follower's fetch; one that stands again, if the log has come to begin above what was pushed to it."""
 
     shard: int
     follower: int

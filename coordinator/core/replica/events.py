@@ -239,7 +239,7 @@ FetchAnswer: TypeAlias = Streaming | Diverged | BelowLogStart | Fenced | Unknown
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswered:
-    """The leader's answer to a fetch: completes AskFetch."""
+    """The leader's answer to a fetch: completes AskFetch. BelowLogStart may come again while it stands."""
 
     now_ms: int
     shard: int

@@ -55,9 +55,13 @@ def ask(replica: Replica, effects: list[Effect], pause_ms: int = 0) -> Replica:
 
 
 def answered(replica: Replica, event: FetchAnswered, effects: list[Effect]) -> Replica:
-    """Go on as the leader says, unless the answer is to another fetch."""
+    """Go on as the leader says, unless the answer is to another fetch.
+
+    A fetch that stands is answered again where the leader's log has come to begin above what was pushed.
+    """
     role = follower_of(replica)
-    if not is_current(replica, event) or role.phase is not FollowerPhase.MATCHING:
+    is_awaited = role.phase is FollowerPhase.MATCHING or _is_overtaken(replica, role, event)
+    if not is_current(replica, event) or not is_awaited:
         return replica
     match event.answer:
         case Streaming():
@@ -70,6 +74,11 @@ def answered(replica: Replica, event: FetchAnswered, effects: list[Effect]) -> R
             return asking_again(replica, role, event.now_ms)
         case _:  # Fenced: a command will say who leads
             return replica
+
+
+def _is_overtaken(replica: Replica, role: Follower, event: FetchAnswered) -> bool:
+    is_above = isinstance(event.answer, BelowLogStart) and event.answer.start > replica.log.end
+    return is_above and role.phase is FollowerPhase.FOLLOWING
 
 
 def cut_point(log: ReplicaLog, answer: Diverged) -> int:

@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 
 from coordinator.core.cluster.znodes import Cluster
-from coordinator.core.cluster_node.effects import LoadLog
-from coordinator.core.cluster_node.events import LogOpened
+from coordinator.core.cluster_node.effects import LoadLog, ReadLog
+from coordinator.core.cluster_node.events import LogOpened, LogRead, LogSynced, PieceWritten
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.effects import WakeAt
@@ -18,7 +18,7 @@ from coordinator.core.node import Node
 from coordinator.core.peers.effects import SayToPeer
 from coordinator.core.peers.events import PeerSaid
 from coordinator.core.replica.effects import AppendBatches, StepDown
-from coordinator.core.replica.epochs import EMPTY_LOG
+from coordinator.core.replica.epochs import EMPTY_LOG, ReplicaLog
 from coordinator.core.replica.events import LeaderAndIsr
 from coordinator.core.replica.replica import Follower, FollowerPhase, Leader
 from coordinator.core.replica.replicas import Commands, Replicas
@@ -31,8 +31,8 @@ CLUSTER = Cluster(cluster_id="c", shards=1, buckets=1, replication_factor=3, min
 SHARD, EPOCH, LIFE = 0, 4, 5
 
 
-def replication(leader: int) -> Replication:
-    """Return node 1, in contact with 2 and 3, with an empty log of one shard that has a leader."""
+def replication(leader: int, log: ReplicaLog = EMPTY_LOG) -> Replication:
+    """Return node 1, in contact with 2 and 3, with a log of one shard, an empty one unless it is said, and a leader."""
     coordinator = Node(Limits(), 1, NodeAddress(1, "h", 1), ("k:9092",))
     coordinator.join(0, 0, "i")
     made = Replication(coordinator, Replicas(1, LIFE, SETTINGS, 1), ClusterSettings(), CLUSTER)
@@ -40,7 +40,7 @@ def replication(leader: int) -> Replication:
         made.contact_began(peer, LIFE)
     led = LeaderAndIsr(0, SHARD, EPOCH, leader, (1, 2), (1, 2, 3), 1, LIFE)
     made.obey(Commands(0, 1, LIFE, (led,)))
-    made.disk(LogOpened(SHARD, EMPTY_LOG))
+    made.disk(LogOpened(SHARD, log))
     return made
 
 
@@ -94,6 +94,37 @@ def test_a_round_that_a_peer_was_not_asked_confirms_nothing() -> None:
         assert round_of(node, 2) == before
     hear(node, 2, wire.ReplicaProgress(asked.round, (progress,)))
     assert round_of(node, 2) == asked.round
+
+
+def test_a_follower_for_whom_nothing_is_left_to_be_read_takes_the_snapshot_although_nothing_is_appended() -> None:
+    node = replication(1, ReplicaLog(end=3, durable_end=3, epochs=((1, 0),)))
+    hear(node, 2, wire.ReplicaFetch(SHARD, EPOCH, 1, 3, 1))
+    hear(node, 3, wire.ReplicaFetch(SHARD, EPOCH, 1, 0, -1))
+    node.end_turn()
+    assert any(isinstance(each, ReadLog) and each.follower == 3 for each in node.out)
+    node.disk(LogSynced(SHARD, 4, 0))
+    hear(node, 2, wire.ReplicaProgress(0, (wire.ShardProgress(SHARD, EPOCH, 1, 4),)))
+    node.tick(Ticked(0))
+    assert told_high_watermark(node, 3) == [(1, 4)]
+    node.disk(PieceWritten(SHARD, 4, True, 0))
+    node.out.clear()
+    node.disk(LogRead(SHARD, 3, EPOCH, 1, 0, None))
+    below = wire.ReplicaFetchAnswer(SHARD, EPOCH, 1, wire.BelowLogStart(4))
+    assert [each.message for each in node.out if isinstance(each, SayToPeer)] == [below]
+    hear(node, 3, wire.ReplicaFetch(SHARD, EPOCH, 2, 4, EPOCH))
+    node.tick(Ticked(0))
+    assert told_high_watermark(node, 3) == [(2, 4)], "what was told to the fetch before was for another log"
+
+
+def told_high_watermark(node: Replication, peer: int) -> list[tuple[int, int]]:
+    """Return the fetches of a peer that were pushed no records, each with the high watermark that it was told."""
+    return [
+        (push.fetch, push.high_watermark)
+        for each in node.out
+        if isinstance(each, SayToPeer) and each.peer == peer and isinstance(each.message, wire.ReplicaRecords)
+        for push in each.message.shards
+        if not push.batches
+    ]
 
 
 UNREADABLE = ShardUnreadable(SHARD, EPOCH, "input/output error")

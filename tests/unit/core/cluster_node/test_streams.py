@@ -5,7 +5,8 @@ from coordinator.core.cluster_node.events import LogRead
 from coordinator.core.cluster_node.streams import Stream, Streams
 from coordinator.core.cluster_node.tail import Tail, Tails
 from coordinator.core.log.entry import Batch, batch_bytes
-from coordinator.core.replica.effects import PushRecords
+from coordinator.core.replica.effects import AnswerFetch, PushRecords
+from coordinator.core.replica.events import BelowLogStart
 
 RECORD = b"x" * 95
 SIZE = batch_bytes((RECORD,))
@@ -142,8 +143,29 @@ def test_a_stream_whose_records_were_let_go_goes_on_above_them() -> None:
     streams.push(push(0, 9))
     asked = streams.take(due(streams)[0], kept, 9)
     assert isinstance(asked, ReadLog)
-    streams.skip(LogRead(0, 2, 1, 1, 0, None), 8)
+    assert streams.skip(LogRead(0, 2, 1, 1, 0, None), 8) == ()
     assert offsets(streams.take(due(streams)[0], kept, 9)) == [8], "the follower sees that something is missing"
+
+
+def test_a_follower_is_told_where_records_were_let_go_and_none_come_after_them() -> None:
+    streams, kept = Streams(10**6, 10**6), tail(8, 9)
+    streams.push(push(0, 9))
+    assert isinstance(streams.take(due(streams)[0], kept, 9), ReadLog)
+    assert streams.skip(LogRead(0, 2, 1, 7, 0, None), 9) == (), "that was another fetch"
+    below = AnswerFetch(0, 2, 1, 1, BelowLogStart(9))
+    assert streams.skip(LogRead(0, 2, 1, 1, 0, None), 9) == (below,)
+    assert due(streams) == []
+
+
+def test_what_a_later_fetch_shows_to_be_on_the_disk_leaves_the_window_before_that_is_sent_anything() -> None:
+    streams, kept = Streams(2 * SIZE, 10**6), tail(0, 4)
+    streams.push(push(0, 2))
+    assert sent(streams, kept) == [(2, 0, 2)]
+    streams.progressed(2, 0, 1, 2, 2)
+    streams.push(push(2, 4, fetch=2))
+    streams.progressed(2, 0, 1, 1, 4)
+    assert sent(streams, kept) == [(2, 0, 2)]
+    assert sent(streams, kept) == [], "what a former fetch is said to have had counts for none of it"
 
 
 def test_all_shards_together_are_ahead_of_one_followers_disk_by_no_more_than_a_window_of_their_own() -> None:

@@ -123,6 +123,15 @@ def test_a_snapshot_takes_the_place_of_a_log_that_lags_too_far() -> None:
     assert replica.log == ReplicaLog(50, 50, 50, 1, ((2, 49),), 1)
 
 
+def test_a_fetch_that_stands_ends_with_a_snapshot_where_what_was_to_be_pushed_is_gone() -> None:
+    overtaken = i.FetchAnswered(0, 0, 2, 1, i.BelowLogStart(40))
+    replica, effects = after(follower(), overtaken)
+    assert effects == [o.InstallSnapshot(0, 2, 2, 1)]
+    assert after(replica, overtaken, push(3, 2)) == (replica, [])
+    for void in (i.BelowLogStart(3), i.BelowLogStart(2), i.Streaming(), i.Diverged(1, 2), i.UnknownEpoch()):
+        assert after(follower(), i.FetchAnswered(0, 0, 2, 1, void)) == (follower(), [])
+
+
 def test_a_log_that_is_being_replaced_is_neither_led_nor_followed_with() -> None:
     assert [type(effect) for effect in after(installing(), command(3, 1))[1]] == [o.EndFetch, o.StepDown]
     moved, effects = after(installing(), command(3, 3))
