@@ -2,7 +2,8 @@
 
 Logs are opened one after another, in the order in which that was asked for, and a log that is to go while it waits for
 its opening goes after it. Reports come as events. A log that must not be served, and a disk that refuses, is a failure
-of the disk, which ends the node. One that nobody needs any more and that cannot be deleted is none: it is tried again.
+of the disk, which ends the node. A disk that is slow is none, and is asked again; so is a log that nobody needs any more
+and that cannot be deleted.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from coordinator.core.cluster_node.effects import LoadLog, ReadLog, ReadSnapshot
 from coordinator.core.cluster_node.events import LogOpened, LogRead, SnapshotRead
 from coordinator.core.events import ShardRecovered, ShardUnreadable
 from coordinator.core.log.entry import StorageError
-from coordinator.core.log.storage import DiskPort, LogReplacedError, LogSink
+from coordinator.core.log.storage import DiskPort, LogReplacedError, LogSink, OpenedLog
 from coordinator.core.replica.effects import DropReplica, OpenReplica
 from coordinator.core.replica.epochs import log_opened
 from coordinator.runtime.disk.files import SlowDiskError
@@ -109,13 +110,18 @@ class LogWork:
 
     def _open(self, effect: OpenReplica) -> None:
         try:
-            opened = self._disk.open_log(effect.shard, effect.log_number)
+            opened = self._opened(effect)
         except LogReplacedError:
             return
         finally:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits for the log
                 self._loop.call_soon_threadsafe(self._has_opened, effect.shard)
         self._report(LogOpened(effect.shard, log_opened(opened)))
+
+    def _opened(self, effect: OpenReplica) -> OpenedLog:
+        while True:
+            with contextlib.suppress(SlowDiskError):
+                return self._disk.open_log(effect.shard, effect.log_number)
 
     def _has_opened(self, shard: int) -> None:
         self._opening[shard] -= 1
@@ -136,6 +142,8 @@ class LogWork:
             batches = self._disk.read(shard, begin, effect.most_bytes)
         except LogReplacedError:
             batches = ()  # it is led here no longer, and nobody waits for what was in it
+        except SlowDiskError:
+            batches = ()  # whoever waits for them has them read again
         self._report(LogRead(shard, effect.follower, effect.leader_epoch, effect.fetch, begin, batches))
 
     def _read_snapshot(self, effect: ReadSnapshot) -> None:

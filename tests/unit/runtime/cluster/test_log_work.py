@@ -172,6 +172,21 @@ def test_a_reading_of_what_is_below_the_log_or_of_a_log_that_is_gone_is_answered
     assert play(act).events == [LogRead(1, 3, 9, 2, 5, None), LogRead(1, 3, 9, 2, 5, ())]
 
 
+def test_a_disk_that_is_slow_is_asked_again_for_what_was_to_be_read_or_opened_and_has_not_failed() -> None:
+    async def act(world: World) -> None:
+        world.disk.error = SlowDiskError("not finished in 30 s")
+        world.disk.gate.set()
+        world.work.read(ReadLog(1, 3, 9, 2, 5, 100))
+        world.work.open(OpenReplica(1, 4))
+        await until(lambda: world.disk.done.count(("open", 1, 4)) > 1 and bool(world.events))
+        world.disk.error = None
+        await until(lambda: len(world.events) == 2)
+
+    world = play(act)
+    assert (world.events[0], opened(world)) == (LogRead(1, 3, 9, 2, 5, ()), [4])
+    assert (world.failures, world.log.of("bug")) == ([], [])
+
+
 def test_a_disk_that_is_closed_under_work_that_was_stopped_has_not_failed() -> None:
     async def act(world: World) -> None:
         world.disk.error = StorageError("the log is closed")
