@@ -93,6 +93,26 @@ def topics_that_come_back(dice: Random) -> Mix:
     )
 
 
+def consumers_that_do_not_wait(dice: Random) -> Mix:
+    """Draw consumers whose commits are still out when they ask for the next ones, since answers take long."""
+    return replace(
+        calm(draw_mix(dice), "connection-reset", "member-joined", "member-left"),
+        topics={"t1": 6},
+        passing_topics=(),
+        subscriptions=("topics",),
+        consumers=1.0,
+        handover="takeover",
+        claim_timeout_ms=None,
+        session_timeout_ms=6_000,
+        network_delays_ms=(20, 80),
+        sync_delays_ms=(50, 200, 500),
+        append_every_ms=60,
+        is_slow=False,
+        is_losing=False,
+        is_full=False,
+    )
+
+
 def much_in_short_turns(dice: Random) -> Mix:
     """Draw a group of many partitions, all of whose work is cut into the shortest turns, with others between them.
 

@@ -1,12 +1,15 @@
 """Mistakes of a consumer that its user's seeks, late commits, reconnects and silences show, for `mutants.py`."""
 
 from collections.abc import Callable, Mapping
+from random import Random
 from typing import Any
 
 from spark_kcoord.consumer.core.commits import AsyncCommits
 from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.member.core.held.holdings import Holdings
 from spark_kcoord.member.core.session.patience import Idleness
+from tests.sim.directed import consumers_that_do_not_wait
+from tests.sim.mix import Mix, draw_mix
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -32,13 +35,18 @@ def _idle_poller_keeps_owning() -> Patches:
     return [(Idleness, "ends_now", lambda *_: False), (Idleness, "ends_ms", property(lambda _: None))]
 
 
-MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
+MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
     "sought-position-reported": (
         "a position that was sought is committed although Kafka does not have it",
         _sought_position_reported,
+        draw_mix,
     ),
-    "async-commit-overtakes": ("a commit that waits is sent behind a later one", _async_commit_overtakes),
-    "reconnect-tells-lost": ("a new connection begins with nothing", _reconnect_tells_lost),
-    "idle-poller-keeps-owning": ("a member whose user has forgotten it stays", _idle_poller_keeps_owning),
+    "async-commit-overtakes": (
+        "a commit that waits is sent behind a later one",
+        _async_commit_overtakes,
+        consumers_that_do_not_wait,
+    ),
+    "reconnect-tells-lost": ("a new connection begins with nothing", _reconnect_tells_lost, draw_mix),
+    "idle-poller-keeps-owning": ("a member whose user has forgotten it stays", _idle_poller_keeps_owning, draw_mix),
 }
-"""Each by name: what is wrong, and where it is planted."""
+"""Each by name: what is wrong, where it is planted, and what draws the worlds in which it is hunted."""

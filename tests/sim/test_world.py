@@ -6,7 +6,12 @@ from random import Random
 
 import pytest
 
-from tests.sim.directed import calm, processes_that_come_back, topics_that_come_back
+from tests.sim.directed import (
+    calm,
+    consumers_that_do_not_wait,
+    processes_that_come_back,
+    topics_that_come_back,
+)
 from tests.sim.faults import FAULT_OF
 from tests.sim.mix import Mix, draw_mix
 from tests.sim.run import run_seed
@@ -67,7 +72,7 @@ def test_nothing_is_read_twice_where_nobody_dies_or_is_late(handover: str) -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("draw", [processes_that_come_back, topics_that_come_back])
+@pytest.mark.parametrize("draw", [processes_that_come_back, topics_that_come_back, consumers_that_do_not_wait])
 def test_worlds_that_are_made_for_a_mistake_break_no_promise_without_it(
     draw: Callable[[Random], Mix], seed: int
 ) -> None:

@@ -176,11 +176,14 @@ def planted(name: str) -> Iterator[None]:
         yield
 
 
-def hunt_cluster(name: str, most_seeds: int = MOST_SEEDS) -> tuple[ClusterOutcome | None, int]:
-    """Run seeds with a mistake until one of them breaks; returns that one and how many events it took."""
+def hunt_cluster(name: str, most_seeds: int = MOST_SEEDS, first: int = 0) -> tuple[ClusterOutcome | None, int]:
+    """Run seeds with a mistake until one of them breaks; returns that one and how many events it took.
+
+    Seeds are gone through from 0 on, after the one that is tried first.
+    """
     events = 0
     with planted(name):
-        for seed in range(most_seeds):
+        for seed in dict.fromkeys((first, *range(most_seeds))):
             outcome = run_cluster_seed(seed, story_lines=10, kind=MUTANTS[name].world)
             events += outcome.events
             if outcome.broken:

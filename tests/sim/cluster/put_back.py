@@ -6,6 +6,7 @@ controller or others. The newest data is put back in the end, as the runbook say
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -14,6 +15,7 @@ from coordinator.core.cluster.znodes import SHARDS
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkSet
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
+from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.zookeeper_servers import Tree
 
@@ -24,8 +26,14 @@ class OldCopyWorld(ClusterWorld):
     """ZooKeeper is put back from a copy, while nodes run or after they have ended, with their sessions or without.
 
     Everybody has been there after the last change, so every node has to halt, however often it is started, and nobody
-    may change anything in what was put back.
+    may change anything in what was put back. It takes minutes, and members and readers take their time: what they are
+    answered meanwhile is not what is looked at.
     """
+
+    reader_paces_ms = (300, 1_500)
+
+    def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
+        super().__init__(seed, replace(mix, paces_ms=(300, 1_500)), dice)
 
     def run(self) -> None:
         """Run to the end, or to the first broken invariant."""
