@@ -2,8 +2,8 @@
 
 Logs are opened one after another, in the order in which that was asked for, and a log that is to go while it waits for
 its opening goes after it. Reports come as events. A log that must not be served, and a disk that refuses, is a failure
-of the disk, which ends the node. A disk that is slow is none, and is asked again; so is a log that nobody needs any more
-and that cannot be deleted.
+of the disk, which ends the node. A disk that is slow is none, and is asked again; so is a log that nobody needs any
+more and that cannot be deleted.
 """
 
 import asyncio
