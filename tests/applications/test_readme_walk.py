@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.dataset as ds
@@ -113,22 +113,33 @@ class Walk:
         (self.home / name).write_text(script, encoding="utf-8")
         return self.run(f"python {name}")
 
+    def interrupt(self, child: subprocess.Popen[str]) -> None:
+        """End what was started by Ctrl-C; raises TimeoutExpired if it does not end by it."""
+        child.send_signal(signal.SIGINT)
+        child.wait(60)
+
     def end(self) -> None:
-        """End what was started by Ctrl-C, the last first; raises TimeoutExpired of what does not end by it."""
+        """End all that was started, the last first; raises TimeoutExpired of what does not end by Ctrl-C."""
         try:
             for child in reversed(self._children):
-                child.send_signal(signal.SIGINT)
-                child.wait(60)
+                self.interrupt(child)
         finally:
             for child in self._children:
                 child.kill()
                 child.wait()
 
 
-@pytest.fixture
-def walk(tmp_path: Path) -> Iterator[Walk]:
-    walk = Walk(tmp_path)
+@pytest.fixture(scope="module")
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
+    """Return a shell where what the README starts runs, and has records to read; both pages begin with that."""
+    walk = Walk(tmp_path_factory.mktemp("home"))
     try:
+        (up,) = walk.block(README, "dev up").splitlines()
+        broker = walk.start("bash", "-c", f"exec {up}", log="up.log")
+        walk.hear(broker, f"coordinator 127.0.0.1:{walk.port}", "up.log")
+        for line in walk.block(README, "dev topic").splitlines():
+            walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
+        walk.environment["KCOORD_COORDINATOR"] = f"127.0.0.1:{walk.port}"
         yield walk
     finally:
         walk.end()
@@ -139,15 +150,8 @@ def values_in(directory: Path) -> set[str]:
 
 
 def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
-    (up,) = walk.block(README, "dev up").splitlines()
-    broker = walk.start("bash", "-c", f"exec {up}", log="up.log")
-    walk.hear(broker, f"coordinator 127.0.0.1:{walk.port}", "up.log")
-    for line in walk.block(README, "dev topic").splitlines():
-        walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
-
     (walk.home / "job.py").write_text(walk.block(README, "readStream"))
-    walk.start("python", "job.py", log="job.log")
-    walk.environment["KCOORD_COORDINATOR"] = f"127.0.0.1:{walk.port}"
+    job = walk.start("python", "job.py", log="job.log")
     walk.run(f"kcoord group wait ingest --members 1 --lag-below 1 --timeout {PATIENCE_S - 10}s")
     assert values_in(walk.home / "events") == {f"event {number}" for number in range(10_000)}
 
@@ -161,6 +165,7 @@ def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
             line = line.replace("MEMBER", member["CONSUMER-ID"][:6])
         walk.run(f"{operate[0]}\n{line}")
     assert "reset-planned" in walk.run("kcoord group events ingest")
+    walk.interrupt(job)
 
     jobs = walk.block(README, "spark_kcoord.jobs.lag_report").splitlines()
     (lag_report,) = [line for line in jobs if "lag_report" in line]
@@ -178,26 +183,11 @@ def test_the_readme_works_as_it_is_typed(walk: Walk) -> None:
     walk.hear(consumer, "b'event 9999'", "consumer.log")
 
 
-def test_the_page_about_spark_works_as_it_is_typed(walk: Walk, make_events: Callable[[Walk], None]) -> None:
-    make_events(walk)
+def test_the_page_about_spark_works_as_it_is_typed(walk: Walk) -> None:
     stream = walk.block(README, "readStream").split("query = ")[0].replace('"ingest"', '"attached"')
     listener = walk.block(SPARK_PAGE, "LagListener(").replace("import spark_kcoord\n", "")
     attached = walk.block(SPARK_PAGE, "attachment = spark_kcoord.attach(spark)")
     said = walk.python("\n".join([stream, "import spark_kcoord", listener, attached]), "attached.py")
     assert "group attached: 0 offsets behind" in said
-    walk.environment["KCOORD_COORDINATOR"] = f"127.0.0.1:{walk.port}"
     walk.run("kcoord group lag attached --fail-above 0")
     assert len(values_in(walk.home / "attached")) == 10_000
-
-
-@pytest.fixture
-def make_events() -> Callable[[Walk], None]:
-    def make(walk: Walk) -> None:
-        ports = ("--port", str(walk.port), "--kafka-port", str(walk.kafka_port))
-        walk.hear(
-            walk.start("kcoord", "dev", "up", *ports, log="up.log"), f"coordinator 127.0.0.1:{walk.port}", "up.log"
-        )
-        for line in walk.block(README, "dev topic").splitlines():
-            walk.run(line.replace("events", f"events --kafka 127.0.0.1:{walk.kafka_port}"))
-
-    return make
