@@ -20,17 +20,22 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class SparkApplication:
-    """Runs a stream by tests/helpers/stream_application.py, or on a cluster with mishaps by cluster_application.py."""
+    """Runs streams by tests/helpers/stream_application.py, or one on a cluster with mishaps by cluster_application.py.
 
-    def __init__(self, stream: NumberedStream, *, master: str | None = None) -> None:
+    All are of the coordinator of the first, which is the one that is held and waited for unless another is named.
+    """
+
+    def __init__(self, stream: NumberedStream, *beside: NumberedStream, master: str | None = None) -> None:
         self.folder = stream.folder
-        self.folder.mkdir(parents=True, exist_ok=True)
+        for one in (stream, *beside):
+            one.folder.mkdir(parents=True, exist_ok=True)
         self._command = [
             *[sys.executable, "-m", f"tests.helpers.{'stream' if master is None else 'cluster'}_application"],
             *([] if master is None else ["--master", master]),
             *["--coordinator", stream.coordinator, "--group", stream.group, "--topic", stream.topic],
             *["--output", str(stream.folder)],
             *[part for option in stream.options for part in ("--option", option)],
+            *[part for one in beside for part in ("--beside", str(one.folder), one.group, one.topic, *one.options)],
         ]
         self._process: ChildProcess | None = None
 
@@ -62,24 +67,28 @@ class SparkApplication:
             self._process.kill()
             self._process = None
 
-    def hold(self, flag: str = "hold") -> None:
+    def hold(self, flag: str = "hold", of: NumberedStream | None = None) -> None:
         """Make batches stop: `hold` before they write, `hold-after` after it."""
-        (self.folder / flag).touch()
+        (self._folder(of) / flag).touch()
 
-    def let_go(self, flag: str = "hold") -> None:
+    def let_go(self, flag: str = "hold", of: NumberedStream | None = None) -> None:
         """Let batches that were stopped go on."""
-        (self.folder / flag).unlink()
+        (self._folder(of) / flag).unlink()
 
-    def wait_for(self, pattern: str, timeout_s: float = 90) -> Path:
+    def wait_for(self, pattern: str, timeout_s: float = 90, of: NumberedStream | None = None) -> Path:
         """Wait for a file of the folder, such as `holding-*`, and return the first."""
+        folder = self._folder(of)
 
         def found() -> bool:
             assert self._process is not None
             assert self._process.exit_code() is None, f"the application ended:\n{self.log_tail()}"
-            return any(self.folder.glob(pattern))
+            return any(folder.glob(pattern))
 
-        wait_until(found, timeout_s=timeout_s, what=f"{pattern} of {self.folder.name}")
-        return sorted(self.folder.glob(pattern))[0]
+        wait_until(found, timeout_s=timeout_s, what=f"{pattern} of {folder.name}")
+        return sorted(folder.glob(pattern))[0]
+
+    def _folder(self, of: NumberedStream | None) -> Path:
+        return self.folder if of is None else of.folder
 
     def log_tail(self) -> str:
         """Return the end of what the application said."""

@@ -1,4 +1,4 @@
-"""A streaming query whose batches are written one file each, in a session of a test or as an application to be killed.
+"""Streaming queries whose batches are written one file each, in a session of a test or as an application to be killed.
 
 The sink is idempotent by batch id, as an exactly-once sink is: a file `batch-N.json` is replaced as a whole. While the
 file `hold` is in the output folder a batch stops after it has read its rows and before it writes them, having said so
@@ -34,6 +34,14 @@ class NumberedStream:
     def asked_for(cls, arguments: argparse.Namespace) -> Self:
         """Return the query that a command line asks for."""
         return cls(arguments.output, arguments.coordinator, arguments.group, arguments.topic, tuple(arguments.option))
+
+    @classmethod
+    def asked_for_beside(cls, arguments: argparse.Namespace) -> list[Self]:
+        """Return the other queries of the application."""
+        return [
+            cls(Path(folder), arguments.coordinator, group, topic, tuple(options))
+            for folder, group, topic, *options in arguments.beside
+        ]
 
     def start(self, spark: "SparkSession", *, is_available_now: bool = False) -> "StreamingQuery":
         """Start the query in a Spark session, from the checkpoint in the folder if there is one."""
@@ -86,7 +94,7 @@ class NumberedStream:
 
 
 def read_arguments() -> argparse.Namespace:
-    """Read the command line of an application that runs one stream, here or on the cluster of a master."""
+    """Read the command line of an application that runs streams, here or on the cluster of a master."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--coordinator", required=True)
@@ -94,11 +102,12 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--option", action="append", default=[])
+    parser.add_argument("--beside", action="append", default=[], nargs="+", metavar="OUTPUT GROUP TOPIC OPTION...")
     return parser.parse_args()
 
 
 def main() -> None:
-    """Run the query until the process is killed."""
+    """Run the queries until the process is killed."""
     from pyspark.sql import SparkSession
 
     arguments = read_arguments()
@@ -112,7 +121,9 @@ def main() -> None:
         .config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
         .getOrCreate()
     )
-    stream.start(spark).awaitTermination()
+    for one in (stream, *NumberedStream.asked_for_beside(arguments)):
+        one.start(spark)
+    spark.streams.awaitAnyTermination()
 
 
 if __name__ == "__main__":
