@@ -12,17 +12,17 @@ from typing import Final
 
 __all__ = ["naming_the_extra"]
 
-_OF_SPARK: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy"})
+_OF_EXTRAS: Final = frozenset({"pyspark", "py4j", "pyarrow", "numpy", "opentelemetry"})
 
 
 @contextmanager
 def naming_the_extra(what: str, extra: str = "spark") -> Iterator[None]:
-    """Say in the error of an import that `what` needs an extra, where a library of Spark's side is missing."""
+    """Say in the error of an import that `what` needs an extra, where a library that extras bring is missing."""
     try:
         yield
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in _OF_SPARK:
+        if missing not in _OF_EXTRAS:
             raise
         raise ModuleNotFoundError(
             f"{what} needs {missing}, which is not installed for {sys.executable}: kcoord was installed without its "

@@ -20,17 +20,17 @@ from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
-from spark_kcoord.consumer.calls import Calls, check_timeout
+from spark_kcoord.consumer.calls import check_timeout
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Flow
 from spark_kcoord.consumer.errors import ConsumerClosedError, RecordTimeoutError, WrongThreadError
 from spark_kcoord.consumer.looks import Looks, together
-from spark_kcoord.consumer.reading import Reading
 from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.consumer.shells.async_bell import AsyncBell
 from spark_kcoord.consumer.shells.async_shell import AsyncShell
 from spark_kcoord.consumer.shells.guard import Guard, is_inside
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
+from spark_kcoord.consumer.telemetry import calls_and_reading
 from spark_kcoord.consumer.values import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -64,8 +64,7 @@ class AsyncConsumer(Looks, AsyncShell):
         self._guard = Guard()
         self._bell = AsyncBell()
         self._flows = self._make_flows(self._bell.ring)
-        self._calls = Calls(self._settings, self._flows)
-        self._reading = Reading(self._settings, self._flows)
+        self._calls, self._reading = calls_and_reading(self._settings, self._flows)
         self._turn = asyncio.Lock()
         self._at_turn: asyncio.Task[Any] | None = None
         self._turns_asked = 0

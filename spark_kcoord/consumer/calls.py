@@ -203,14 +203,20 @@ class Calls:
     def commit(self, offsets: Any, timeout_ms: Any) -> Flow[None]:
         """Commit offsets, or all that was returned, and wait."""
         self._flows.must_be_open()
-        yield from self._flows.committer.commit(offsets, self.timeout_s(timeout_ms))
+        yield from self._commit(offsets, self.timeout_s(timeout_ms))
         yield from self._flows.committer.run_callbacks()
+
+    def _commit(self, offsets: Any, timeout_s: float) -> Flow[None]:
+        yield from self._flows.committer.commit(offsets, timeout_s)
 
     def commit_async(self, offsets: Any, callback: Any) -> None:
         """Commit offsets, or all that was returned, and do not wait."""
         self._flows.must_be_open()
         if callback is not None and not callable(callback):
             raise TypeError(f"a callback is called with the offsets and an error or None: {callback!r} cannot be")
+        self._commit_async(offsets, callback)
+
+    def _commit_async(self, offsets: Any, callback: Any) -> None:
         self._flows.committer.commit_async(offsets, callback)
 
     def committed(self, partition: TopicPartition, *, metadata: bool, timeout_ms: Any) -> Flow[Any]:

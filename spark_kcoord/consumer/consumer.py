@@ -16,17 +16,17 @@ from typing import Any, Final, Self, TypeVar
 
 import pyarrow as pa
 
-from spark_kcoord.consumer.calls import Calls, check_timeout
+from spark_kcoord.consumer.calls import check_timeout
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Flow
 from spark_kcoord.consumer.iteration import Iteration
 from spark_kcoord.consumer.looks import Looks, together
-from spark_kcoord.consumer.reading import Reading
 from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.consumer.shells.bell import Bell
 from spark_kcoord.consumer.shells.guard import Guard, is_inside
 from spark_kcoord.consumer.shells.shell import Shell
 from spark_kcoord.consumer.subscription import NOTHING, must_be_partitions
+from spark_kcoord.consumer.telemetry import calls_and_reading
 from spark_kcoord.consumer.values import (
     ConsumerRecord,
     OffsetAndMetadata,
@@ -60,8 +60,7 @@ class Consumer(Looks, Shell):
         self._guard = Guard()
         self._bell = Bell()
         self._flows = self._make_flows(self._bell.ring)
-        self._calls = Calls(self._settings, self._flows)
-        self._reading = Reading(self._settings, self._flows)
+        self._calls, self._reading = calls_and_reading(self._settings, self._flows)
         self._is_made = True
         if topics:
             self.subscribe(topics)

@@ -181,6 +181,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("exclude", _texts, (), "topics that a subscription leaves out"),
         Setting("wait_for_topics", _flag, False, "subscribe also to topics that do not exist yet"),
         Setting("coordinator_timeout_ms", _MS, 120_000, "for how long a coordinator may be away before calls fail"),
+        Setting("otel", _flag, False, "record spans and metrics by OpenTelemetry; needs the extra `otel`"),
         # ---- reading
         Setting("max_poll_records", _integer(1), 500, "records of one poll"),
         Setting("consumer_timeout_ms", _milliseconds_or_forever, math.inf, "iteration ends when none came for so long"),

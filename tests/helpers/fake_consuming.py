@@ -34,7 +34,11 @@ def owned(partition: int, start: int = 0, epoch: int = 7, *, is_stopping: bool =
     return AssignedPartition("t", "id", partition, epoch, start, start, is_stopping, has_claim=False)
 
 
-def rows(key: Key, offsets: Sequence[int]) -> pa.RecordBatch:
+Headers = Sequence[tuple[str, bytes | None]]
+
+
+def rows(key: Key, offsets: Sequence[int], headers: Mapping[int, Headers] | None = None) -> pa.RecordBatch:
+    known = headers or {}
     made = [
         {
             "key": None,
@@ -44,17 +48,25 @@ def rows(key: Key, offsets: Sequence[int]) -> pa.RecordBatch:
             "offset": offset,
             "timestamp": offset,
             "timestampType": 0,
-            "headers": None,
+            "headers": [{"key": name, "value": value} for name, value in known[offset]] if offset in known else None,
         }
         for offset in offsets
     ]
     return pa.RecordBatch.from_pylist(made, schema=SCHEMA)
 
 
-def chunk(key: Key, token: int, start: int, end: int, *, offsets: Sequence[int] | None = None) -> Chunk:
+def chunk(
+    key: Key,
+    token: int,
+    start: int,
+    end: int,
+    *,
+    offsets: Sequence[int] | None = None,
+    headers: Mapping[int, Headers] | None = None,
+) -> Chunk:
     """Return the offsets [start, end) of a partition, all of them with a row unless told which."""
     found = range(start, end) if offsets is None else offsets
-    made = rows(key, found) if found else None
+    made = rows(key, found, headers) if found else None
     return Chunk(key, token, start, end, made, 10 * len(found), ((end, 3),), end, end)
 
 
@@ -140,6 +152,8 @@ class FakeFetcher:
     ends: dict[Key, int]
     begins: dict[Key, int] = field(default_factory=dict)
     rows_of_chunk: int = 4
+    headers: dict[int, Headers] = field(default_factory=dict)
+    """Headers of records by their offset."""
     wanted: dict[Key, Wanted] = field(default_factory=dict)
     news_now: list[Fetched] = field(default_factory=list)
     """News that come beside the records."""
@@ -165,7 +179,7 @@ class FakeFetcher:
                 news.append(Resolved(key, one.token, position))
             while position < self.ends.get(key, 0):
                 end = min(self.ends[key], position + self.rows_of_chunk)
-                news.append(chunk(key, one.token, position, end))
+                news.append(chunk(key, one.token, position, end, headers=self.headers))
                 position = end
             self.at[key, one.token] = position
         self.held_bytes += sum(one.size for one in news if isinstance(one, Chunk))

@@ -51,6 +51,24 @@ def test_a_consumer_names_its_own_extra(program: str) -> None:
     assert last.endswith("Run: pip install 'kcoord[consumer]'")
 
 
+@pytest.mark.parametrize(("settings", "is_made"), [("", True), ("otel=True, ", False)])
+def test_opentelemetry_is_asked_for_by_its_setting_alone(settings: str, is_made: bool) -> None:
+    program = f"from kcoord import Consumer; Consumer({settings}bootstrap_servers='127.0.0.1:1').close(); print('made')"
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.modules['opentelemetry'] = None; {program}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.stdout == ("made\n" if is_made else "")
+    if not is_made:
+        last = run.stderr.strip().splitlines()[-1]
+        assert "A consumer with 'otel' needs opentelemetry, which is not installed" in last
+        assert last.endswith("Run: pip install 'kcoord[otel]'")
+        assert run.stderr.count("Traceback") == 1, "the reason alone"
+
+
 def test_another_missing_module_is_told_as_it_is() -> None:
     with pytest.raises(ModuleNotFoundError, match="No module named 'of_somebody_else'"), naming_the_extra("A read"):
         import of_somebody_else  # type: ignore[import-not-found]  # noqa: F401
