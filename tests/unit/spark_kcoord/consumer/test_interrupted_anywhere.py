@@ -18,10 +18,11 @@ KNOWN = {0: list(range(6)), 1: list(range(6))}
 
 
 class Ctrl:
-    """Raises KeyboardInterrupt before one line of the consumer's code, counted from the first; 0 only looks."""
+    """Raises KeyboardInterrupt before one line of the code of a folder, counted from the first; 0 only looks."""
 
-    def __init__(self, at: int) -> None:
+    def __init__(self, at: int, folder: str = HOME) -> None:
         self.at = at
+        self.folder = folder
         self.lines: list[tuple[str, int]] = []
 
     @property
@@ -41,7 +42,7 @@ class Ctrl:
             gc.enable()
 
     def _trace(self, frame: FrameType, event: str, _: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(HOME):
+        if not frame.f_code.co_filename.startswith(self.folder):
             return None
         if event == "line":
             self.lines.append((frame.f_code.co_filename, frame.f_lineno))
@@ -76,10 +77,10 @@ def by_iteration(rig: Rig) -> list[tuple[int, int]]:
     return [] if record is None else [(record.partition, record.offset)]
 
 
-def run(ctrl: Ctrl, read: Callable[[Rig], list[tuple[int, int]]]) -> None:
+def run(ctrl: Ctrl, read: Callable[[Rig], list[tuple[int, int]]], **settings: Any) -> None:
     """Read two partitions: the first until it is asked back half-way, then the second."""
     found: dict[int, list[int]] = {}
-    rig = Rig({("t", 0): 6, ("t", 1): 6}, topics=(), max_poll_records=4, consumer_timeout_ms=0)
+    rig = Rig({("t", 0): 6, ("t", 1): 6}, topics=(), max_poll_records=4, consumer_timeout_ms=0, **settings)
     try:
         for _ in range(3):
             with suppress(KeyboardInterrupt), ctrl.watching():
@@ -111,16 +112,16 @@ def close(ctrl: Ctrl) -> None:
         rig._flows.end()
 
 
-def at_every_line(run: Callable[[Ctrl], None], least: int) -> None:
+def at_every_line(run: Callable[[Ctrl], None], least: int, folder: str = HOME) -> None:
     """Interrupt a run at each line that it comes by, the first time and the last."""
-    looked, wrong = Ctrl(0), []
+    looked, wrong = Ctrl(0, folder), []
     run(looked)
     passes: dict[tuple[str, int], list[int]] = {}
     for at, line in enumerate(looked.lines, 1):
         passes.setdefault(line, []).append(at)
     assert len(passes) > least
     for at in sorted({at for known in passes.values() for at in (known[0], known[-1])}):
-        ctrl = Ctrl(at)
+        ctrl = Ctrl(at, folder)
         try:
             run(ctrl)
         except Exception as error:  # noqa: BLE001 - all lines are tried, and shown together
@@ -136,3 +137,8 @@ def test_ctrl_c_at_any_line_of_a_close_leaves_nothing_running() -> None:
 @pytest.mark.parametrize("read", [by_poll, by_iteration])
 def test_ctrl_c_at_any_line_loses_nothing_and_strands_nothing(read: Callable[[Rig], list[tuple[int, int]]]) -> None:
     at_every_line(lambda ctrl: run(ctrl, read), 200)
+
+
+@pytest.mark.parametrize("read", [by_poll, by_iteration])
+def test_ctrl_c_at_any_line_that_records_spans_loses_nothing(read: Callable[[Rig], list[tuple[int, int]]]) -> None:
+    at_every_line(lambda ctrl: run(ctrl, read, otel=True), 60, f"{HOME}/telemetry")
