@@ -184,7 +184,7 @@ def waits_for(registration: Registration) -> str:
 
 def _observe(registration: Registration, event: ObserverEvent, now_ms: int) -> Result:
     observer, reads = observing.step(registration.observer, event, now_ms)
-    return replace(registration, observer=observer), reads
+    return registration if observer is registration.observer else replace(registration, observer=observer), reads
 
 
 def _ask(registration: Registration, operations: Operations, rest: tuple[Operations, ...] = ()) -> Result:
@@ -221,7 +221,7 @@ def _take_outcome(registration: Registration, done: ZkMultiDone, now_ms: int) ->
 
 
 def _say(registration: Registration, whys: tuple[str, ...]) -> Result:
-    return replace(registration, stuck=whys), (Stuck(whys),) if whys != registration.stuck else ()
+    return (registration, ()) if whys == registration.stuck else (replace(registration, stuck=whys), (Stuck(whys),))
 
 
 def _go_on(registration: Registration, now_ms: int) -> Result:
@@ -234,7 +234,8 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     if registration.node_epoch is not None:
         why = _gone_back(registration)
         if not why and _is_registered(registration):
-            return _go_on_living(replace(registration, doubt=""), registration.node_epoch, now_ms)
+            certain = replace(registration, doubt="") if registration.doubt else registration
+            return _go_on_living(certain, registration.node_epoch, now_ms)
         why = why or _why_replaced(registration)
     else:
         why = contradiction(image, identity, registration.lived)
@@ -310,8 +311,9 @@ def _see(registration: Registration, node_epoch: int, now_ms: int) -> Result:
     live = registration.observer.image.live.get(registration.identity.node_id)
     lacks = registration.identity.lacks if live is None else frozenset(live.value.lacks)
     has_left = lacks != registration.identity.lacks
-    identity = replace(registration.identity, seen=seen, lacks=lacks)
-    registration = replace(registration, identity=identity, is_first_look=False)
+    if has_left or seen != registration.identity.seen or registration.is_first_look:
+        identity = replace(registration.identity, seen=seen, lacks=lacks)
+        registration = replace(registration, identity=identity, is_first_look=False)
     former = registration.remembered
     is_new_life = former is None or former.node_epoch != node_epoch
     if not has_left and (seen == former or (now_ms < registration.remember_after_ms and not is_new_life)):

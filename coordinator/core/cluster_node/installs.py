@@ -47,6 +47,8 @@ class Installs:
 
     def due(self) -> list[SayToPeer]:
         """Ask for the first piece of each install that may begin."""
+        if all(install.is_begun for install in self._installs.values()):
+            return []
         begun = Counter(install.asked.leader for install in self._installs.values() if install.is_begun)
         said: list[SayToPeer] = []
         for install in self._installs.values():

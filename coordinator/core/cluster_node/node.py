@@ -181,8 +181,7 @@ class ClusterNode:
 
     def start(self, now_ms: int, wall_ms: int) -> None:
         """Begin to live; ZooKeeper's first session is the first event."""
-        self._now_ms = now_ms
-        self._wall_offset_ms = wall_ms - now_ms
+        self._now_ms, self._wall_offset_ms = now_ms, wall_ms - now_ms
 
     def step(self, event: Event, now_ms: int) -> list[Effect]:
         """Take in one event that happens at `now_ms` (monotonic) and return what is to be done, in order."""
@@ -492,9 +491,10 @@ class ClusterNode:
     def _with_one_wake(self, effects: list[Effect]) -> list[Effect]:
         """Return the effects with one wish to be woken in the place of several, of which the last would count alone."""
         before = min(self._wakes, default=None)
-        self._wakes = {at_ms for at_ms in self._wakes if at_ms > self._now_ms}
-        self._wakes |= {effect.now_ms for effect in effects if isinstance(effect, done.WakeAt)}
+        wishes = {effect.now_ms for effect in effects if isinstance(effect, done.WakeAt)}
+        if not wishes and (before is None or before > self._now_ms):
+            return effects
+        self._wakes = wishes | {at_ms for at_ms in self._wakes if at_ms > self._now_ms}
         others: list[Effect] = [effect for effect in effects if not isinstance(effect, done.WakeAt)]
-        if not self._wakes or min(self._wakes) == before:
-            return others
-        return [*others, done.WakeAt(min(self._wakes))]
+        first = min(self._wakes, default=before)
+        return others if first is None or first == before else [*others, done.WakeAt(first)]

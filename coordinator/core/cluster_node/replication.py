@@ -365,7 +365,9 @@ class Replication:
                     progress = shard.shard, shard.leader_epoch, shard.fetch, shard.durable_end
                     self._streams.progressed(peer, *progress)
                 round_ = self._confirmations.answered(peer, message.round)
-                self._hear_all(replace(heard, message=wire.ReplicaProgress(round_, message.shards)))
+                if round_ != message.round:  # it was not asked for that one
+                    heard = replace(heard, message=wire.ReplicaProgress(round_, message.shards))
+                self._hear_all(heard)
                 self._confirmed(peer, round_)
             case wire.FetchSnapshot():
                 if message.shard < self.cluster.shards:
@@ -477,12 +479,9 @@ class Replication:
             replica = self.replicas[shard]
             if not isinstance(replica.role, Leader):
                 continue
-            others = set(replica.role.isr.maximal) & self._contacts.keys()
-            peers |= {
-                fetch.node
-                for fetch in replica.role.fetches
-                if fetch.node in others and fetch.is_open and fetch.round < round_
-            }
+            behind = {fetch.node for fetch in replica.role.fetches if fetch.is_open and fetch.round < round_}
+            if behind:
+                peers |= behind.intersection(replica.role.isr.maximal) & self._contacts.keys()
         for peer in sorted(peers):
             if (asked := self._confirmations.alone(peer, self._now_ms)) is not None:
                 self._say(peer, wire.Confirm(asked))

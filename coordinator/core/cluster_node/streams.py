@@ -146,6 +146,8 @@ class Streams:
         Each is to be taken before the next.
         """
         self._turn += 1
+        if not any(stream.is_behind for stream in self._streams.values()):
+            return
         of_peer: dict[int, list[Stream]] = {}
         for stream in self._streams.values():
             of_peer.setdefault(stream.push.follower, []).append(stream)

@@ -84,7 +84,7 @@ def lead(replica: Replica, command: LeaderAndIsr, effects: list[Effect]) -> Repl
         ),
         own_goal=goal,
     )
-    return settled(replace(replica, log=log, role=leader), effects)
+    return settled(replace(replica, log=log), leader, effects)
 
 
 def decline(
@@ -154,7 +154,7 @@ def synced(replica: Replica, event: LogSynced, effects: list[Effect]) -> Replica
     leader = leader_of(replica)
     if log.durable_end >= leader.own_goal.end:
         leader = replace(leader, own_goal=Goal(log.end, event.now_ms))
-    return settled(replace(replica, log=log, role=leader), effects)
+    return settled(replace(replica, log=log), leader, effects)
 
 
 def _pushed(replica: Replica, fetch: StandingFetch, effects: list[Effect]) -> StandingFetch:
@@ -207,7 +207,7 @@ def asked(replica: Replica, event: FetchAsked, effects: list[Effect]) -> Replica
     )
     effects.append(AnswerFetch(replica.shard, event.follower, event.leader_epoch, event.fetch, answer))
     fetch = _pushed(replica, fetch, effects)
-    return settled(replace(replica, role=with_fetch(leader, fetch)), effects)
+    return settled(replica, with_fetch(leader, fetch), effects)
 
 
 def answer_to(log: ReplicaLog, event: FetchAsked) -> FetchAnswer:
@@ -245,7 +245,7 @@ def progressed(replica: Replica, event: ProgressMade, effects: list[Effect]) -> 
     if durable_end >= goal.end:
         goal = Goal(replica.log.end, event.now_ms)
     fetch = replace(fetch, durable_end=durable_end, round=max(fetch.round, event.round), goal=goal)
-    return settled(replace(replica, role=with_fetch(leader, fetch)), effects)
+    return settled(replica, with_fetch(leader, fetch), effects)
 
 
 def _is_current(replica: Replica, fetch: StandingFetch, event: ProgressMade) -> bool:
@@ -265,9 +265,8 @@ def cut_refused(replica: Replica, event: CutRefused, effects: list[Effect]) -> R
 # ---- what follows from it ------------------------------------------------------------------------------------------
 
 
-def settled(replica: Replica, effects: list[Effect]) -> Replica:
-    """Move the gate as far as it goes, and begin the change of the ISR that is due."""
-    leader = leader_of(replica)
+def settled(replica: Replica, leader: Leader, effects: list[Effect]) -> Replica:
+    """Return a replica that leads so: the gate moved as far as it goes, and the change of the ISR begun that is due."""
     high_watermark = max(replica.high_watermark, committed_end(replica, leader))
     has_to_ask, confirmed_round = has_others(replica, leader), leader.confirmed_round
     if has_to_ask:
@@ -277,7 +276,7 @@ def settled(replica: Replica, effects: list[Effect]) -> Replica:
         confirmed = confirmed_round if has_to_ask else None
         effects.append(GateMoved(replica.shard, replica.leader_epoch, high_watermark, confirmed))
         leader = replace(leader, confirmed_round=confirmed_round, has_to_ask=has_to_ask)
-        replica = replace(replica, high_watermark=high_watermark, role=leader)
+    replica = replace(replica, high_watermark=high_watermark, role=leader)
     return considered(replica, leader, effects)
 
 
@@ -371,7 +370,7 @@ def peer_draining(replica: Replica, peer: int, effects: list[Effect], *, is_drai
     if fetch is None or fetch.is_draining == is_draining:
         return replica
     changed = replace(fetch, is_draining=is_draining, refused_ms=None)
-    return settled(replace(replica, role=with_fetch(leader, changed)), effects)
+    return settled(replica, with_fetch(leader, changed), effects)
 
 
 def with_fetch(leader: Leader, changed: StandingFetch) -> Leader:

@@ -39,7 +39,10 @@ class Rounds:
 
     def of(self, peer: int) -> PeerRounds:
         """Return what is known of a peer."""
-        return next((known for known in self.peers if known.peer == peer), PeerRounds(peer))
+        for known in self.peers:
+            if known.peer == peer:
+                return known
+        return PeerRounds(peer)
 
     def asking(self, peer: int, now_ms: int) -> tuple["Rounds", int | None]:
         """Return it with a confirmation asked of a peer, and its round; None while the peer is not to be asked.
@@ -54,21 +57,21 @@ class Rounds:
     def asking_with_records(self, peer: int, now_ms: int) -> tuple["Rounds", int]:
         """Return it with a round begun by records that are sent to a peer, which answers them once they are synced."""
         begun = self.begun + 1
-        known = replace(self.of(peer), sent=begun, asked_ms=now_ms)
-        return self._with(replace(self, begun=begun), known), begun
+        asked = PeerRounds(peer, begun, self.of(peer).answered, now_ms)
+        return Rounds(self.linger_ms, begun, self._with(asked)), begun
 
     def answered(self, peer: int, round_: int) -> "Rounds":
         """Return it after a peer has answered a round; an answer to what it was not asked counts for nothing."""
         known = self.of(peer)
         if round_ <= known.answered or round_ > known.sent:
             return self
-        return self._with(self, replace(known, answered=round_))
+        answered = PeerRounds(peer, known.sent, round_, known.asked_ms)
+        return Rounds(self.linger_ms, self.begun, self._with(answered))
 
     def disconnected(self, peer: int) -> "Rounds":
         """Return it without a peer, which will answer nothing; the count goes on, so that no round is used twice."""
         return replace(self, peers=tuple(known for known in self.peers if known.peer != peer))
 
-    @staticmethod
-    def _with(rounds: "Rounds", changed: PeerRounds) -> "Rounds":
-        others = tuple(known for known in rounds.peers if known.peer != changed.peer)
-        return replace(rounds, peers=tuple(sorted((*others, changed), key=lambda known: known.peer)))
+    def _with(self, changed: PeerRounds) -> tuple[PeerRounds, ...]:
+        others = [known for known in self.peers if known.peer != changed.peer]
+        return tuple(sorted((*others, changed), key=lambda known: known.peer))

@@ -253,7 +253,7 @@ def _leading(replica: Replica, role: Leader, event: Event, effects: list[Effect]
             if event.leader_epoch != replica.leader_epoch:
                 return replica
             role = isr_changes.seen(replica, role, event, effects)
-            return leader.settled(replace(replica, role=role), effects)
+            return leader.settled(replica, role, effects)
         case PeerUp():
             return leader.peer_up(replica, event.peer)
         case PeerDown():
@@ -281,7 +281,7 @@ def _isr_written(replica: Replica, role: Leader, event: IsrWritten, effects: lis
             role = isr_changes.unknown(replica, role, effects)
         case _:
             assert_never(event.outcome)
-    return leader.settled(replace(replica, role=role), effects)
+    return leader.settled(replica, role, effects)
 
 
 def _following(replica: Replica, role: Follower, event: Event, effects: list[Effect]) -> Replica:

@@ -38,7 +38,7 @@ from coordinator.core.cluster.events import (
     Written,
 )
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
-from coordinator.core.cluster.office.due import Due, Office
+from coordinator.core.cluster.office.due import Due, Office, lives_in
 from coordinator.core.cluster.office.index import ShardIndex, index_of
 from coordinator.core.cluster.office.reassignment import target_of
 from coordinator.core.cluster.office.settings import ControllerSettings
@@ -166,11 +166,13 @@ def _tell(controller: Controller, now_ms: int) -> Result:
     office, observer = controller.office, controller.observer
     if office is None or office.outbox is None or not _is_certain(observer):
         return controller, ()
-    lives = _due_of(controller, office, now_ms).lives
+    lives = lives_in(controller.index.image, controller.refused)
     outbox, messages = tell(office.outbox, controller.index, lives, _reached(controller), now_ms)
     are_late = late(outbox, controller.settings.tell_timeout_ms, now_ms)
     if are_late != office.late:
         controller = replace(controller, decided_on=None)
+    elif outbox is office.outbox:
+        return controller, messages
     return replace(controller, office=replace(office, outbox=outbox, late=are_late)), messages
 
 
@@ -190,6 +192,8 @@ def _hear_answer(controller: Controller, node_id: int, node_epoch: int, number: 
 
 def _observe(controller: Controller, event: ObserverEvent, now_ms: int) -> Result:
     observer, reads = observing.step(controller.observer, event, now_ms)
+    if observer is controller.observer and observer.image is controller.index.image:
+        return controller, reads
     return replace(controller, observer=observer, index=index_of(observer.image, controller.index)), reads
 
 
@@ -360,11 +364,8 @@ def _go_on(controller: Controller, now_ms: int) -> Result:
 
 def _look_around(controller: Controller, office: Office, now_ms: int) -> tuple[Controller, str]:
     """Return why others should have the office; empty if this node is as good as they."""
-    live = {
-        (node, live.value.node_epoch): live.value.state
-        for node, live in controller.observer.image.live.items()
-        if live.owner and (node, live.value.node_epoch) not in controller.refused
-    }
+    image = controller.observer.image
+    live = {(node, life): image.live[node].value.state for node, life in lives_in(image, controller.refused).items()}
     me = [life for life in live if life[0] == controller.node_id]
     if NodeState.DRAINING in (live[life] for life in me) and NodeState.READY in live.values():
         return controller, "this node is being drained, and others are ready"
@@ -382,11 +383,11 @@ def _is_certain(observer: Observer) -> bool:
     return observer.is_connected and observer.is_whole and observer.asked is None
 
 
-def _say(controller: Controller, troubles: tuple[str, ...]) -> Result:
+def _say(controller: Controller, whys: tuple[str, ...]) -> Result:
     """Say what a person has to put right, if it is not what was said last."""
-    if controller.refusal and controller.refusal not in troubles:
-        troubles += (controller.refusal,)
-    return replace(controller, stuck=troubles), (Stuck(troubles),) if troubles != controller.stuck else ()
+    if controller.refusal and controller.refusal not in whys:
+        whys += (controller.refusal,)
+    return (controller, ()) if whys == controller.stuck else (replace(controller, stuck=whys), (Stuck(whys),))
 
 
 def _holds(controller: Controller, epoch_version: int) -> bool:
@@ -415,7 +416,7 @@ def _stand(controller: Controller, now_ms: int) -> Result:
         return _observe(controller, ReadAnew(OF_A_CONTROLLER), now_ms)
     former = None
     if image.active is not None:
-        controller = replace(controller, vacant_since_ms=None)
+        controller = controller if controller.vacant_since_ms is None else replace(controller, vacant_since_ms=None)
         if (image.active.value.node_id, image.active.value.node_epoch) not in controller.refused:
             return controller, ()
         former = image.active.version
@@ -440,8 +441,7 @@ def _due_of(controller: Controller, office: Office, now_ms: int) -> Due:
 
 
 def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
-    index = controller.index
-    cluster = index.image.cluster
+    index, cluster = controller.index, controller.index.image.cluster
     if cluster is None:
         return _say(controller, of_candidates(index.image))
     controller, effects = _say(controller, of_a_controller(index.image, office.told or {}))

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec.structs
 
 from coordinator.core.cluster.events import ElectUnclean, ReassignShard, ShardWish, StepDown, StepDownReason
+from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office.election import (
     Candidates,
     elect,
@@ -79,6 +80,15 @@ class Office:
     """Node and node epoch: who does not acknowledge what it is told."""
 
 
+def lives_in(image: Image, refused: Set[tuple[int, int]]) -> dict[int, int]:
+    """Return the nodes that live, with their node epochs: those that have a session and refuse no connection."""
+    return {
+        node: live.value.node_epoch
+        for node, live in image.live.items()
+        if live.owner and (node, live.value.node_epoch) not in refused
+    }
+
+
 class Due:
     """All that is to be changed now, as one set of buckets."""
 
@@ -99,11 +109,7 @@ class Due:
         self._changed_by = changed_by
         self._now_ms = now_ms
         nodes = {node: known.value for node, known in image.live.items()}
-        self._live = {
-            node: live.node_epoch
-            for node, live in nodes.items()
-            if (node, live.node_epoch) not in refused and image.live[node].owner
-        }
+        self._live = lives_in(image, refused)
         # One that is not counted goes on with what it leads, for else all would stop when the counts are lost.
         self._ready = frozenset(
             node for node in self._live if nodes[node].state is NodeState.READY and is_counted(image, node)
@@ -123,11 +129,6 @@ class Due:
                 self._lacking.setdefault(shard, set()).add(node)
         self._special = office.stepped_down.keys() | {shard for shard, _, _ in office.unfit} | self._lacking.keys()
         self._asked_for = self._special | office.wanted.keys() | office.given_back
-
-    @property
-    def lives(self) -> Mapping[int, int]:
-        """Return the nodes that live, with their node epochs."""
-        return self._live
 
     @property
     def ready(self) -> frozenset[int]:
