@@ -5,16 +5,18 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.helpers.waiting import pause_s
+
 PATIENCE_S = 60.0
 
 
 def eventually(holds: Callable[[], bool], patience_s: float = PATIENCE_S) -> bool:
     """Ask until the condition holds; False when the patience is over."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline:
+    started = time.monotonic()
+    while (waited_s := time.monotonic() - started) < patience_s:
         if holds():
             return True
-        time.sleep(0.02)
+        time.sleep(pause_s(waited_s))
     return False
 
 

@@ -35,6 +35,7 @@ _FIXED = {
     "log.segment.bytes": str(256 * 1024 * 1024),
     "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
     "message.max.bytes": str(16 * 1024 * 1024),
+    "metadata.max.idle.interval.ms": "0",  # no record every 500 ms of a controller that has nobody to tell it to
     "num.network.threads": "2",
     "num.io.threads": "4",
     "num.recovery.threads.per.data.dir": "1",
