@@ -24,8 +24,8 @@ _HERE = Path(__file__).parent
 _HOME = _HERE.parents[1] / ".pytest_cache" / "java"
 _SPARK = Path(pyspark.__file__).parent
 _ARCHIVE = "spark.jsa"
-_MAKE = '"$@"; mv new.jsa ../spark.jsa; rm -rf "$PWD"'
-"""Whatever the application came to: what Java had loaded until its end is in the archive."""
+_MAKE = '"$@" && mv new.jsa ../spark.jsa; rm -rf "$PWD"'
+"""An application that failed has loaded little until its end, and what is kept is kept for long."""
 _MAKING = "making-"
 _LONGEST_S = 3600
 
@@ -48,16 +48,17 @@ def home_of(jars: Path, java: Java) -> Path:
     """Return the directory for the archive of these jars, with the jars under `jars`.
 
     An archive holds for one path, and is made in as much time as four applications take. So the directory is in the
-    user's cache, for all clones, and has links to the jars; where these are on another disk, it is this clone's own.
+    user's cache, for all clones, and has links to the jars of the first; where these are on another disk, it is this
+    clone's own. Jars of one version, names and sizes are the same: each install has times of its own.
     """
-    facts = [(jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in sorted(jars.glob("*.jar"))]
+    facts = [(jar.name, jar.stat().st_size) for jar in sorted(jars.glob("*.jar"))]
     digest = hashlib.sha256(repr([java.version, *facts]).encode()).hexdigest()[:12]
     name = f"spark-{pyspark.__version__}-{digest}"
     home = cache_directory() / "classes" / name
     try:
         home.mkdir(parents=True, exist_ok=True)
         if not (home / "jars").exists():
-            _link([jars / name for name, _, _ in facts], home / "jars")
+            _link([jars / name for name, _ in facts], home / "jars")
     except OSError:
         if not (home / "jars").exists():  # else another process was quicker
             home = _HOME / name

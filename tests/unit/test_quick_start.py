@@ -1,6 +1,7 @@
 """The quick starts of `make test`: Java with Spark's settings behind its jars, PySpark imported as it is installed."""
 
 import errno
+import itertools
 import os
 import re
 import shutil
@@ -87,14 +88,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 JAVA = Java(Path("/java"), 17, "17.0.1")
+_times = itertools.count(1_000)
 
 
 def clone(folder: Path, first: bytes = b"one") -> Path:
-    """Return the jars of a clone, all of the same time."""
+    """Return the jars of a clone, of a time of their own: each install writes them anew."""
     folder.mkdir()
     for name, content in {"a.jar": first, "b.jar": b"two", "a.txt": b""}.items():
         (folder / name).write_bytes(content)
-        os.utime(folder / name, (1_000, 1_000))
+        os.utime(folder / name, (next(_times), 1_000))
     return folder
 
 
