@@ -14,8 +14,10 @@ import spark_kcoord
 from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.node import LocalCoordinator
 from spark_kcoord.jobs import lag_report, replay
+from spark_kcoord.jobs.group_lag import group_lag
 from tests.helpers.kafka_topics import produce, produce_numbers
 from tests.helpers.record_batches import Row
+from tests.helpers.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +77,9 @@ def test_a_lag_report_has_a_row_a_partition_and_another_code_where_the_lag_is_to
     with spark_kcoord.batch(spark, source | {"maxOffsetsPerTrigger": "4"}) as new:
         assert new.rows.count() == 4
 
+    wait_until(
+        lambda: all(one.lag is not None for one in group_lag(coordinator.address, name)), what="the ends are known"
+    )
     report = ["--coordinator", coordinator.address, "--group", name, "--output", str(tmp_path / "lag")]
     assert run(lag_report, *report, "--fail-above", "1") == (7, [f"group {name}: lag 2 over 2 partitions"])
     (written,) = (tmp_path / "lag").glob("*.json")

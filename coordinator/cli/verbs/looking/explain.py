@@ -1,5 +1,6 @@
 """`kcoord explain`: what an error's code means, why it comes, and what to do. Asks nobody."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -34,6 +35,6 @@ def explain(
         notes.error(f"no error has the code or the name '{code}'; {hint}", DocCode.NAME)
         raise typer.Exit(ExitCode.NOT_FOUND)
     if output is OutputFormat.TABLE:
-        typer.echo(f"{found.code} {found.title}\n\n{found.text}")
+        sys.stdout.write(f"{found.code} {found.title}\n\n{found.text}\n")
     else:
         write_rows(output, ("CODE", "ERROR", "TEXT"), [(found.code, found.title, found.text)])
