@@ -47,6 +47,17 @@ class NodesFound:
     addresses: Mapping[int, Address]
     why_not: Mapping[Address, str]
 
+    @property
+    def shards(self) -> frozenset[int]:
+        """The shards that any node has described."""
+        return frozenset(shard.shard for description in self.descriptions.values() for shard in description.shards)
+
+    @property
+    def shard_count(self) -> int | None:
+        """The number of shards of the cluster, None where nodes have described some of them alone."""
+        shards = self.shards
+        return len(shards) if shards == set(range(len(shards))) else None
+
 
 @dataclass(frozen=True, slots=True)
 class GroupsListed:
@@ -144,8 +155,7 @@ def _list_everywhere(coordinators: Sequence[Address], deadline_s: float) -> Grou
             if isinstance(answer, ListGroupsResponse):
                 listed.update(answer.shards)
                 groups.update((group.group_id, group) for group in answer.groups)
-        every = {shard.shard for description in found.descriptions.values() for shard in description.shards}
-        unlisted = tuple(sorted(every - listed))
+        unlisted = tuple(sorted(found.shards - listed))
         if not unlisted or time.monotonic() + _PAUSE_S >= again_until_s:
             known = tuple(groups[group_id] for group_id in sorted(groups))
             return GroupsListed(known, unlisted, {**found.why_not, **failures})

@@ -115,10 +115,8 @@ class Survey:
                 if isinstance(answer, ListGroupsResponse):
                     served.update(answer.shards)
                     listed.update((group.group_id, (group, node)) for group in answer.groups)
-        every = {shard.shard for description in found.descriptions.values() for shard in description.shards}
         self._picture.see_cluster(view(found), self._now_ms())
-        shards = len(every) if every == set(range(len(every))) else None
-        self._picture.see_list(listed, every - served, shards)
+        self._picture.see_list(listed, found.shards - served, found.shard_count)
         return listed
 
     def _look_at_watched(self) -> None:

@@ -43,11 +43,15 @@ class Known:
         listed: Mapping[str, tuple[GroupSummary, int]],
         unlisted: Iterable[int],
         at_ms: int,
+        shards: int | None = None,
     ) -> None:
-        """Take in the cluster and the groups of all nodes, each with its node; a look has begun that is answered."""
+        """Take in the cluster and the groups of all nodes, each with its node; a look has begun that is answered.
+
+        Of how many `shards` there are follows which groups may be missing since theirs is `unlisted`.
+        """
         meant = {name: listed[name] for name in filter_groups(list(listed), self._match)}
         self._unlisted = tuple(sorted(unlisted))
-        self._picture.see_list(meant, self._unlisted)
+        self._picture.see_list(meant, self._unlisted, shards)
         there = {group.summary.group_id for group in self._picture.heard().groups}
         self._paces = {name: pace for name, pace in self._paces.items() if name in there}
         self._health = {name: status for name, status in self._health.items() if name in there}

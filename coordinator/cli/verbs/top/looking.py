@@ -54,6 +54,17 @@ class LookRefusedError(Exception):
         self.response = response
 
 
+@dataclass(frozen=True, slots=True)
+class _Overview:
+    """The cluster, its nodes and their groups; `shards` is how many there are, None where that is not known."""
+
+    cluster: ClusterView | None
+    addresses: Mapping[int, Address]
+    listed: Listed
+    unlisted: Collection[int]
+    shards: int | None = None
+
+
 @dataclass(slots=True)
 class _Told:
     """The groups of one node, as it has told of them."""
@@ -89,9 +100,9 @@ class Looker:
         Raises LookRefusedError, and RequestError when no coordinator answers.
         """
         try:
-            cluster, addresses, listed, unlisted = self._overview()
-            self._known.begin(cluster, listed, unlisted, self._now_ms())
-            self._describe(addresses, shown)
+            found = self._overview()
+            self._known.begin(found.cluster, found.listed, found.unlisted, self._now_ms(), found.shards)
+            self._describe(found.addresses, shown)
         finally:
             for connection in self._connections.values():
                 connection.__exit__()
@@ -102,27 +113,27 @@ class Looker:
         """Return all that was known before a look that failed."""
         return self._known.fail(why, self._now_ms())
 
-    def _overview(self) -> tuple[ClusterView | None, Mapping[int, Address], Listed, Collection[int]]:
+    def _overview(self) -> _Overview:
         first = ask(self._coordinators, DescribeCluster(), self._timeout_s)
         refusal = refusal_of(first)
         if refusal is not None and refusal[0] in UNAUTHORISED:
-            return None, *self._groups_alone()
+            return self._groups_alone()
         found = find_nodes(self._coordinators, self._timeout_s)
         listed: dict[str, tuple[GroupSummary, int]] = {}
         served: set[int] = set()
         for node, answer in self._list(found.addresses).items():
             served.update(answer.shards)
             listed.update((group.group_id, (group, node)) for group in answer.groups)
-        every = {shard.shard for description in found.descriptions.values() for shard in description.shards}
-        return view(found), found.addresses, listed, every - served
+        return _Overview(view(found), found.addresses, listed, found.shards - served, found.shard_count)
 
-    def _groups_alone(self) -> tuple[Mapping[int, Address], Listed, Collection[int]]:
+    def _groups_alone(self) -> _Overview:
         """Return the groups that somebody sees who may not describe the cluster."""
         answer = list_groups(self._coordinators, self._timeout_s)
         if not isinstance(answer, GroupsListed):
             raise LookRefusedError(answer)
         node = self._coordinators.answered_last or self._coordinators[0]
-        return {_ALONE: node}, {group.group_id: (group, _ALONE) for group in answer.groups}, answer.unlisted
+        listed = {group.group_id: (group, _ALONE) for group in answer.groups}
+        return _Overview(None, {_ALONE: node}, listed, answer.unlisted)
 
     def _list(self, addresses: Mapping[int, Address]) -> Mapping[int, ListGroupsResponse]:
         answers: dict[int, ListGroupsResponse] = {}

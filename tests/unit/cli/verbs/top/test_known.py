@@ -3,6 +3,7 @@
 from coordinator.cli.verbs.top.known import Known
 from coordinator.cli.verbs.top.seen import Trouble
 from coordinator.client.cluster_view import ClusterView, ShardView
+from coordinator.core.shards.place import shard_of
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import CommittedOffset, GroupSummary, PartitionDescription
 
@@ -41,6 +42,13 @@ def test_group_that_is_gone_is_forgotten_unless_its_shard_is_not_listed() -> Non
     assert [row.group for row in known.end(2_000).rows] == ["a", "b"]
     known.begin(cluster(), listed("b"), (), 3_000)
     assert [row.group for row in known.end(3_000).rows] == ["b"]
+
+
+def test_group_that_is_gone_is_forgotten_while_another_shard_is_not_listed() -> None:
+    known, other = Known(), 1 - shard_of(2, "a")
+    known.begin(cluster(), listed("a"), (), 1_000, 2)
+    known.begin(cluster(), {}, (other,), 2_000, 2)
+    assert known.end(2_000).rows == ()
 
 
 def test_trouble_of_shards_keeps_its_time_while_other_shards_come_to_it() -> None:
