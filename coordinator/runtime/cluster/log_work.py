@@ -120,8 +120,12 @@ class LogWork:
 
     def _opened(self, effect: OpenReplica) -> OpenedLog:
         while True:
-            with contextlib.suppress(SlowDiskError):
+            try:
                 return self._disk.open_log(effect.shard, effect.log_number)
+            except SlowDiskError as error:
+                if self._is_over:
+                    raise
+                self._log.warning("log-opens-slowly", why=f"{error}; it is opened when that is done")
 
     def _has_opened(self, shard: int) -> None:
         self._opening[shard] -= 1

@@ -185,6 +185,20 @@ def test_a_disk_that_is_slow_is_asked_again_for_what_was_to_be_read_or_opened_an
     world = play(act)
     assert (world.events[0], opened(world)) == (LogRead(1, 3, 9, 2, 5, ()), [4])
     assert (world.failures, world.log.of("bug")) == ([], [])
+    assert world.log.of("log-opens-slowly")[0]["why"] == "not finished in 30 s; it is opened when that is done"
+
+
+def test_a_log_that_is_opened_slowly_is_asked_for_no_more_when_the_node_stops() -> None:
+    async def act(world: World) -> None:
+        world.disk.error = SlowDiskError("not finished in 30 s")
+        world.work.open(OpenReplica(1, 4))
+        await asyncio.to_thread(world.disk.is_asked.wait, 20)
+        world.work.stop()
+        world.disk.gate.set()
+        await until(lambda: not world.work._opening[1])
+
+    world = play(act)
+    assert (world.disk.done, world.failures) == ([("open", 1, 4)], [])
 
 
 def test_a_disk_that_is_closed_under_work_that_was_stopped_has_not_failed() -> None:
