@@ -88,8 +88,9 @@ def cut_point(log: ReplicaLog, answer: Diverged) -> int:
 
 def asking_again(replica: Replica, role: Follower, now_ms: int) -> Replica:
     """Ask for another fetch a little later, and later each time: a leader may be cut off from the controller alone."""
-    again_ms = now_ms + _next_pause_ms(replica, role)
-    return replace(replica, role=replace(role, phase=FollowerPhase.MATCHING, ask_again_ms=again_ms))
+    pause_ms = max(replica.settings.fetch_retry_ms, min(2 * role.pause_ms, LONGEST_PAUSE_MS))
+    again = replace(role, phase=FollowerPhase.MATCHING, ask_again_ms=now_ms + pause_ms, pause_ms=pause_ms)
+    return replace(replica, role=again)
 
 
 def ask_after_pause(replica: Replica, now_ms: int, effects: list[Effect]) -> Replica:
@@ -97,12 +98,7 @@ def ask_after_pause(replica: Replica, now_ms: int, effects: list[Effect]) -> Rep
     role = follower_of(replica)
     if role.ask_again_ms is None or now_ms < role.ask_again_ms:
         return replica
-    return ask(replica, effects, _next_pause_ms(replica, role))
-
-
-def _next_pause_ms(replica: Replica, role: Follower) -> int:
-    shortest_ms = replica.settings.fetch_retry_ms
-    return max(shortest_ms, min(2 * role.pause_ms, LONGEST_PAUSE_MS))
+    return ask(replica, effects, role.pause_ms)
 
 
 def _cut(replica: Replica, end: int, effects: list[Effect]) -> Replica:

@@ -126,7 +126,7 @@ class FollowerPhase(Enum):
 class Follower:
     """The replica follows a leader in its epoch; `fetch` is the number of the last fetch it asked in it.
 
-    `pause_ms` is how long it waited before it asked that fetch, 0 for one that it asked for at once.
+    `pause_ms` is how long it waits before it asks again, or has waited before that fetch; 0 for one asked at once.
     """
 
     leader: int
