@@ -6,7 +6,7 @@ import sys
 import termios
 import tty
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 _DISABLED: Final = b"\x00"
 _MOST_BYTES: Final = 64
@@ -20,7 +20,7 @@ class Keys:
 
     def __init__(self) -> None:
         self._file: int | None = None
-        self._before: list[object] = []
+        self._before: list[Any] = []
 
     def __enter__(self) -> Self:
         """Take the keys as they come."""
@@ -38,7 +38,7 @@ class Keys:
     ) -> None:
         """Put the terminal back."""
         if self._file is not None:
-            termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)  # type: ignore[arg-type]
+            termios.tcsetattr(self._file, termios.TCSADRAIN, self._before)
 
     def wait(self, most_s: float) -> str:
         """Return the keys that were pressed within a time, none for none."""
