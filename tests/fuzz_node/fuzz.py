@@ -45,8 +45,11 @@ def fuzz(
     while any(client.waits_for_answers for client in clients) and time.monotonic() < deadline_s:
         for client in clients:
             if client.waits_for_answers:
-                client.receive(0.05)
+                client.finish(0.05)
     verdict.unanswered = sum(client.waits_for_answers for client in clients)
+    for client in clients:
+        if client.waits_for_answers:
+            verdict.say(f"not answered within {LAST_ANSWERS_S:g} s: {client.open_requests()}")
     for client in clients:
         client.close()
     _look_after(node, verdict)

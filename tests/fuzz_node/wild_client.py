@@ -47,6 +47,11 @@ class WildClient:
         """True while it is connected and something it asked is not answered."""
         return self._socket is not None and self._session.unanswered > 0 and not self._is_bent
 
+    def open_requests(self) -> str:
+        """Name what is not answered, and how much of it has not been sent."""
+        names = ", ".join(type(request).__name__ for request in self._session._asked.values())
+        return f"{names} ({len(self._unsent)} bytes not sent)"
+
     def act(self) -> None:
         """Take what has come, send what was begun, and say something more."""
         self.receive()
@@ -70,6 +75,12 @@ class WildClient:
         self._verdict.frames += 1
         self._unsent += data
         self._send()
+
+    def finish(self, wait_s: float) -> None:
+        """Send what was begun, of which nothing is answered before the node has all, and take what has come."""
+        self._send()
+        if self._socket is not None:
+            self.receive(wait_s)
 
     def receive(self, wait_s: float = 0.0) -> None:
         """Take in what the node says."""
