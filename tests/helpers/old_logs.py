@@ -69,12 +69,17 @@ OLD_LOGS: Mapping[int, bytes] = {
 """The log of each partition; every one begins at offset 0."""
 
 
-def serve_old_logs(kafka: LocalKafka, topics: Sequence[str]) -> None:
-    """Create topics and give each the old logs, for which the broker is stopped and started again."""
+def serve_old_logs(
+    kafka: LocalKafka, topics: Sequence[str], others: Mapping[tuple[str, int], bytes] | None = None
+) -> None:
+    """Create topics and give each the old logs, for which the broker is stopped and started again.
+
+    `others` are logs of partitions that exist already, which are laid into the broker's directory at the same time.
+    """
     for topic in topics:
         kafka.create_topic(topic, len(OLD_LOGS))
+    logs = {(topic, partition): log for topic in topics for partition, log in OLD_LOGS.items()}
     kafka.stop()
-    for topic in topics:
-        for partition, log in OLD_LOGS.items():
-            place_segment(kafka.data_dir, topic, partition, log)
+    for (topic, partition), log in (logs | dict(others or {})).items():
+        place_segment(kafka.data_dir, topic, partition, log)
     kafka.start()

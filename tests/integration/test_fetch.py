@@ -3,7 +3,6 @@
 import gc
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -325,25 +324,6 @@ def test_unknown_topic_is_named_and_not_created(kafka: LocalKafka, topic_name: C
             lookup.topics([name])
         assert raised.value.topics == (name,)
     lookup.close()
-
-
-@LEAKED_BY_KAFKA_PYTHON
-def test_broker_that_restarts_in_the_middle_loses_and_repeats_nothing(tmp_path: Path, pool: ClientPool) -> None:
-    with LocalKafka(tmp_path / "kafka") as broker:
-        broker.create_topic("t", 1)
-        produce(broker.bootstrap_servers, "t", [(0, Row(value=b"x" * 1000))] * 300, batch_size=20_000)
-        read = options(broker, "t", kafka__max__partition__fetch__bytes="30000")
-        lookup = KafkaLookup(read.kafka)
-        ranges = resolve_ranges(read, lookup)
-        batches = fetch(read, ranges, pool)
-
-        first = next(batches)
-        broker.restart()
-        rows = rows_of(iter([first])) + rows_of(batches)
-
-        assert [row["offset"] for row in rows] == list(range(300))
-        assert lookup.end_offsets([("t", 0)]) == {("t", 0): 300}
-        lookup.close()
 
 
 @LEAKED_BY_KAFKA_PYTHON

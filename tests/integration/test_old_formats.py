@@ -4,7 +4,6 @@ A broker of today writes neither format, so the logs are laid into its directory
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,21 +19,34 @@ from tests.helpers.decoders import decoder as decoder
 from tests.helpers.kafka_topics import produce
 from tests.helpers.memory_records import OracleRow, decoded_rows
 from tests.helpers.old_logs import FIRST_MS, OLD_LOGS, SHAPES, STEP_MS, serve_old_logs
-from tests.helpers.old_messages import OldSet, place_segment
+from tests.helpers.old_messages import OldSet
 from tests.helpers.record_batches import Row
 from tests.helpers.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
 TOPIC = "from-before-0.11"
+COMPACTED = "compacted-today"
+OLD_ROWS = 60
+"""Old messages of the compacted topic, of seven keys."""
+CLEANING = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
+COMPACTING = {
+    "cleanup.policy": "compact",
+    "segment.ms": "100",
+    "min.cleanable.dirty.ratio": "0.01",
+    "delete.retention.ms": "100",
+}
 TIMEOUT_S = 30.0
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
     """Return a broker of its own, since it is stopped to get its logs."""
-    with LocalKafka(tmp_path_factory.mktemp("old-kafka")) as kafka:
-        serve_old_logs(kafka, [TOPIC])
+    rows = {at: Row(b"%d" % (at % 7), b"%d" % at * 50, FIRST_MS + at) for at in range(OLD_ROWS)}
+    sets = [OldSet(1, dict(list(rows.items())[at : at + 20]), "gzip").to_bytes() for at in range(0, OLD_ROWS, 20)]
+    with LocalKafka(tmp_path_factory.mktemp("old-kafka"), config=CLEANING) as kafka:
+        kafka.create_topic(COMPACTED, 1, COMPACTING)
+        serve_old_logs(kafka, [TOPIC], {(COMPACTED, 0): b"".join(sets)})
         yield kafka
 
 
@@ -42,13 +54,15 @@ def settings(kafka: LocalKafka, **more: object) -> KafkaSettings:
     return KafkaSettings(servers=(kafka.bootstrap_servers,), client=(("client_id", "tests"),), **more)  # type: ignore[arg-type]  # of several kinds
 
 
-def read(kafka: LocalKafka, partition: int, start: int, end: int, **more: object) -> list[OracleRow]:
+def read(
+    kafka: LocalKafka, partition: int, start: int, end: int, topic: str = TOPIC, **more: object
+) -> list[OracleRow]:
     """Return the rows of a range as an executor reads them."""
     pool = ClientPool()
     try:
         batches = read_ranges(
             settings(kafka, **more),
-            [TopicRange(TOPIC, None, partition, start, end)],
+            [TopicRange(topic, None, partition, start, end)],
             columns=COLUMNS,
             fail_on_data_loss=True,
             timeout_s=TIMEOUT_S,
@@ -59,10 +73,10 @@ def read(kafka: LocalKafka, partition: int, start: int, end: int, **more: object
         pool.close_idle()
 
 
-def log_end(kafka: LocalKafka, partition: int) -> int:
+def log_end(kafka: LocalKafka, partition: int, topic: str = TOPIC) -> int:
     lookup = KafkaLookup(settings(kafka))
     try:
-        return lookup.end_offsets([(TOPIC, partition)])[TOPIC, partition]
+        return lookup.end_offsets([(topic, partition)])[topic, partition]
     finally:
         lookup.close()
 
@@ -103,34 +117,17 @@ def test_sizes_of_old_messages_are_sampled(broker: LocalKafka) -> None:
     assert all(20 < size < 5_000 for size in sizes.values()), sizes
 
 
-def test_old_log_that_todays_cleaner_compacted_is_read_as_librdkafka_reads_it(tmp_path: Path) -> None:
-    cleaning = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1"}
-    compacting = {
-        "cleanup.policy": "compact",
-        "segment.ms": "100",
-        "min.cleanable.dirty.ratio": "0.01",
-        "delete.retention.ms": "100",
-    }
-    rows = {at: Row(b"%d" % (at % 7), b"%d" % at * 50, FIRST_MS + at) for at in range(60)}
-    written = 60
-    with LocalKafka(tmp_path / "kafka", config=cleaning) as kafka:
-        kafka.create_topic(TOPIC, 1, compacting)
-        kafka.stop()
-        old = [OldSet(1, dict(list(rows.items())[at : at + 20]), "gzip").to_bytes() for at in range(0, 60, 20)]
-        place_segment(kafka.data_dir, TOPIC, 0, b"".join(old))
-        kafka.start()
+def test_old_log_that_todays_cleaner_compacted_is_read_as_librdkafka_reads_it(broker: LocalKafka) -> None:
+    def is_compacted() -> bool:
+        end = log_end(broker, 0, COMPACTED)
+        row = Row(b"new", b"v", FIRST_MS + end * STEP_MS)  # rolls the segment before it, by its time
+        produce(broker.bootstrap_servers, COMPACTED, [(0, row)])
+        return len(confluent_rows(broker.bootstrap_servers, COMPACTED)) <= end - 40
 
-        def is_compacted() -> bool:
-            nonlocal written
-            row = Row(b"new", b"v", FIRST_MS + written * STEP_MS)  # rolls the segment before it, by its time
-            produce(kafka.bootstrap_servers, TOPIC, [(0, row)])
-            written += 1
-            return len(confluent_rows(kafka.bootstrap_servers, TOPIC)) < written - 40
+    wait_until(is_compacted, timeout_s=60, what="the cleaner to take most of the old messages")
+    found = read(broker, 0, 0, log_end(broker, 0, COMPACTED), topic=COMPACTED)
+    beside = confluent_rows(broker.bootstrap_servers, COMPACTED)
 
-        wait_until(is_compacted, timeout_s=60, what="the cleaner to take most of the old messages")
-        end = log_end(kafka, 0)
-        found = read(kafka, 0, 0, end)
-
-        # The cleaner may go on between two reads, but leaves the last of each key.
-        assert {row[3]: row for row in found} == {row[3]: row for row in confluent_rows(kafka.bootstrap_servers, TOPIC)}
-        assert {row[0] for row in found if row[0] < 60} < set(range(60))
+    # The cleaner may go on between two reads, but leaves the last of each key.
+    assert {row[3]: row for row in found} == {row[3]: row for row in beside}
+    assert {row[0] for row in found if row[0] < OLD_ROWS} < set(range(OLD_ROWS))

@@ -12,6 +12,7 @@ import pytest
 from coordinator.local.kafka.broker import LocalKafka
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.decode import COLUMNS
+from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
@@ -160,17 +161,30 @@ def test_broker_that_says_nothing_is_a_time_out_and_then_read_on(
     assert list(read(secure.options(protocol), pool)) == VALUES
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_SSL"])
-def test_broker_that_restarts_loses_and_repeats_nothing(
-    secure: SecureKafka, pool: ClientPool, receive_path: str, protocol: str
-) -> None:
-    rows = read(secure.options(protocol, "PLAIN" if protocol == "SASL_SSL" else None), pool)
+def test_broker_that_restarts_loses_and_repeats_nothing(secure: SecureKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One restart for readers of each kind: every pool connects for itself, by the path that is set when it does.
+    kinds = [(path, mechanism) for path in ("stock", "large") for mechanism in (None, "PLAIN")]
+    pools = [ClientPool() for _ in kinds]
+    lookup = KafkaLookup(parse_options({"subscribe": "t", **secure.options("PLAINTEXT")}, "batch").kafka)
+    assert lookup.end_offsets([("t", 0)]) == {("t", 0): RECORDS}
+    readers, seen = [], []
+    for (path, mechanism), pool in zip(kinds, pools, strict=True):
+        monkeypatch.setenv("KCOORD_RECEIVE_PATH", path)
+        rows = read(secure.options("SASL_SSL" if mechanism else "PLAINTEXT", mechanism), pool)
+        seen.append([next(rows)])
+        readers.append(rows)
 
-    seen = [next(rows)]
     secure.broker.restart()
-    seen += rows
 
-    assert seen == VALUES
+    for (path, _), rows, begun in zip(kinds, readers, seen, strict=True):
+        monkeypatch.setenv("KCOORD_RECEIVE_PATH", path)
+        begun += rows
+    assert {kind: rows == VALUES for kind, rows in zip(kinds, seen, strict=True)} == dict.fromkeys(kinds, True)
+    assert lookup.end_offsets([("t", 0)]) == {("t", 0): RECORDS}
+    lookup.close()
+    for pool in pools:
+        pool.close_idle()
+    gc.collect()
 
 
 def messages(caplog: pytest.LogCaptureFixture, text: str) -> int:
