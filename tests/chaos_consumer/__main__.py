@@ -43,6 +43,8 @@ KINDS = {"c1": False, "c2": True, "c3": False, "c4": True}
 """The consumers, and whether each is of asyncio; the first two run from the beginning."""
 PATIENCE_S = 400.0
 POLL_S = 0.05
+ORDER_S = 60.0
+"""How long a program may take until it hears signals, and until it has ended by one."""
 LIVELY_S = 30.0
 """How long a victim is waited for until it reads something: one that owns nothing reads nothing."""
 WEIGHTS = {"kill": 12, "kill source": 2, "interrupt": 4, "end": 2, "add": 1, "stop": 1, "coordinator": 1, "broker": 0.5}
@@ -61,6 +63,24 @@ class Program(Child):
         command += ["--group", GROUP, "--topic", TOPIC, "--session-ms", str(SESSION_MS)]
         super().__init__(folder, [*command, *(["--asyncio"] if is_async else [])])
         self.lines = folder / "lines"
+
+    @property
+    def hears_signals(self) -> bool:
+        """True once the running process ends in order by a signal; until then it is killed by one."""
+        hears = self.folder / "hears"
+        return self.pid is not None and hears.exists() and hears.read_text() == str(self.pid)
+
+    def end(self) -> None:
+        """End it in order, if it runs; raises ChaosError with its log when it ends otherwise or not at all."""
+        deadline_s = time.monotonic() + ORDER_S
+        while self.pid is not None and not self.hears_signals and time.monotonic() < deadline_s:
+            time.sleep(POLL_S)
+        if self.pid is None:
+            return
+        self.send(signal.SIGTERM)
+        code = self.wait(ORDER_S)
+        if code != 0:
+            raise ChaosError(f"{self.folder.name} did not end in order: {code}\n{self.log_tail()}")
 
     @property
     def said_bytes(self) -> int:
@@ -121,7 +141,7 @@ class Run:
                 child.start_if_dead()
             self._wait(lambda: self._committed() == ends, "everything to be committed")
             for program in self._programs.values():
-                self._end(program)
+                program.end()
         return self._judge(ends, calm, say)
 
     # ---- a while in which nothing fails -----------------------------------------------------------------------------
@@ -132,7 +152,7 @@ class Run:
             name = sorted(KINDS)[number % 2]
             program = self._programs[name]
             self._until_lively(program)
-            self._end(program)
+            program.end()
             time.sleep(1.0)
             program.start()
             self._until_lively(program)
@@ -186,7 +206,7 @@ class Run:
             time.sleep(SESSION_MS / 1000 + 2.0)
             program.send(signal.SIGCONT)
         else:
-            self._end(program)
+            program.end()
             if len([other for other in self._programs.values() if other.pid is not None]) < 2:
                 program.start()
 
@@ -195,15 +215,6 @@ class Run:
         sources = victims.readers(pid) if pid is not None else []
         if sources:
             victims.kill(self._chance.choice(sources))
-
-    def _end(self, program: Program) -> None:
-        """End a program in order."""
-        if program.pid is None:
-            return
-        program.send(signal.SIGTERM)
-        code = program.wait(60.0)
-        if code != 0:
-            raise ChaosError(f"{program.folder.name} did not end in order: {code}\n{program.log_tail()}")
 
     def _bury(self) -> None:
         """Raise when a program has ended by itself: no error that it does not expect is right."""

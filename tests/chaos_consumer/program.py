@@ -3,7 +3,8 @@
 Each line of `lines` in its folder is one thing that happened, with monotonic times, which are the machine's: records
 that a call returned, with the owner epochs they came under; partitions that were lost; the beginning of an orderly end.
 The blocking one commits by pings, the asyncio one by requests. Its listener raises now and then. SIGUSR1 interrupts the
-call that waits, SIGTERM ends it in order; whatever else ends it is a finding.
+call that waits, SIGTERM ends it in order; whatever else ends it is a finding. Once it hears signals, `hears` in its
+folder is its process's number.
 """
 
 import argparse
@@ -47,11 +48,16 @@ class Lines:
     """The file of what happened; a line is whole or not there, also when the process is killed."""
 
     def __init__(self, path: Path) -> None:
+        self._hears = path.with_name("hears")
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write(self, what: str, **fields: Any) -> None:
         """Write one line."""
         os.write(self._file, json.dumps({"what": what, "pid": os.getpid(), **fields}).encode() + b"\n")
+
+    def hears_signals(self) -> None:
+        """Tell whoever sends signals that they are heard from now on."""
+        self._hears.write_text(str(os.getpid()))
 
 
 class Listener:
@@ -99,6 +105,7 @@ def run_blocking(settings: dict[str, Any], topic: str, lines: Lines, chance: Ran
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGUSR1, lambda *_: consumer.interrupt())
+    lines.hears_signals()
     consumer.subscribe([topic], listener=Listener(lines, chance))
     while not asked:
         try:
@@ -121,6 +128,7 @@ async def run_asyncio(settings: dict[str, Any], topic: str, lines: Lines, chance
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, lambda: (over.set(), consumer.interrupt()))
     loop.add_signal_handler(signal.SIGUSR1, consumer.interrupt)
+    lines.hears_signals()
     await consumer.start()
     consumer.subscribe([topic], listener=Listener(lines, chance))
     while not over.is_set():
