@@ -69,28 +69,25 @@ def run(
     `first` is the look that was made before the terminal was taken.
     """
     seen, looks = first, 1
-    with _ended_by_signal(), Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-        try:
-            pending: _Pending | None = None
-            due_s = time.monotonic() + every_s
-            drawn: object = None
-            while looks != times or pending is not None:
-                if pending is None and time.monotonic() >= due_s:
-                    pending, began_s = _Pending(look, _names(console, seen, sorting, limit)), time.monotonic()
-                if pending is not None and (found := pending.taken()) is not None:
-                    seen, pending, looks = found, None, looks + 1
-                    now_s = time.monotonic()
-                    due_s = max(began_s + every_s, now_s + min(every_s, now_s - began_s))
-                if drawn != (looks, sorting, console.size):
-                    drawn = (looks, sorting, console.size)
-                    live.update(screen(seen, sorting, console, limit), refresh=True)
-                for key in keys.wait(_TICK_S if pending is not None else min(_TICK_S, due_s - time.monotonic())):
-                    if key in _QUIT:
-                        return seen, sorting
-                    if key in _SORT:
-                        sorting = sorting.next()
-        except KeyboardInterrupt:
-            pass
+    with _noted_signals() as signals, Keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
+        pending: _Pending | None = None
+        due_s = time.monotonic() + every_s
+        drawn: object = None
+        while not signals and (looks != times or pending is not None):
+            if pending is None and time.monotonic() >= due_s:
+                pending, began_s = _Pending(look, _names(console, seen, sorting, limit)), time.monotonic()
+            if pending is not None and (found := pending.taken()) is not None:
+                seen, pending, looks = found, None, looks + 1
+                now_s = time.monotonic()
+                due_s = max(began_s + every_s, now_s + min(every_s, now_s - began_s))
+            if drawn != (looks, sorting, console.size):
+                drawn = (looks, sorting, console.size)
+                live.update(screen(seen, sorting, console, limit), refresh=True)
+            for key in keys.wait(_TICK_S if pending is not None else min(_TICK_S, due_s - time.monotonic())):
+                if key in _QUIT:
+                    return seen, sorting
+                if key in _SORT:
+                    sorting = sorting.next()
     return seen, sorting
 
 
@@ -140,17 +137,27 @@ def _line(text: str, style: str = "") -> Text:
 
 
 @contextmanager
-def _ended_by_signal() -> Iterator[None]:
-    """Have SIGTERM end the program as Ctrl-C would, with its own exit code: the terminal is put back first."""
+def _noted_signals() -> Iterator[Sequence[int]]:
+    """Note Ctrl-C and SIGTERM in the list that is given; after SIGTERM the program ends with its exit code.
 
-    def end(number: int, _: FrameType | None) -> None:
-        raise SystemExit(128 + number)
+    One that is raised as an exception at once is lost where it meets the end of some object's life, and leaves a screen
+    half drawn. The second one is raised all the same: nothing is drawn on a terminal that has stopped its output.
+    """
+    noted: list[int] = []
+
+    def note(number: int, _: FrameType | None) -> None:
+        noted.append(number)
+        if len(noted) > 1:
+            raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield noted
         return
-    before = signal.signal(signal.SIGTERM, end)
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield noted
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if signal.SIGTERM in noted:
+        raise SystemExit(128 + signal.SIGTERM)

@@ -1,6 +1,7 @@
 """`kcoord top` on a real terminal: one screen, its keys and its size, and a terminal that is afterwards as it was."""
 
 import fcntl
+import io
 import os
 import pty
 import select
@@ -10,11 +11,14 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext
 
 import pytest
+from rich.console import Console
 
+from coordinator.cli.verbs.top import screen
+from coordinator.cli.verbs.top.seen import Seen, Sorting
 from coordinator.protocol.messages import (
     DescribeCluster,
     DescribeClusterResponse,
@@ -119,6 +123,44 @@ def test_terminal_is_afterwards_as_it_was_whichever_way_it_ends(way: str) -> Non
         assert terminal.said.rindex("\x1b[?25h") > terminal.said.rindex("\x1b[?25l"), "the cursor is shown again"
         assert terminal.process.stderr is not None
         assert terminal.process.stderr.read() == b""
+
+
+class InAnEndOfALife(io.StringIO):
+    """A terminal's output; while it is written to, a signal comes where an exception is told and goes no further."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__()
+        self._number: signal.Signals | None = number
+
+    def write(self, text: str) -> int:
+        number, self._number = self._number, None
+        if number is not None:
+            EndOfALife(number)
+        return super().write(text)
+
+
+class EndOfALife:
+    def __init__(self, number: signal.Signals) -> None:
+        self._number = number
+
+    def __del__(self) -> None:
+        signal.raise_signal(self._number)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_signal_is_lost_wherever_it_comes(number: signal.Signals) -> None:
+    console = Console(file=InAnEndOfALife(number), force_terminal=True, width=80, height=24)
+    looked: list[object] = []
+    first = Seen(0, None, (), ())
+
+    def look(groups: Collection[str]) -> Seen:
+        looked.append(groups)
+        return first
+
+    with pytest.raises(SystemExit, match="143") if number == signal.SIGTERM else nullcontext():
+        screen.run(console, look, first, Sorting.LAG, limit=None, every_s=0.5, times=3)
+    assert looked == []
 
 
 def test_as_many_groups_are_shown_as_fit_and_a_new_size_is_followed() -> None:
