@@ -103,7 +103,9 @@ def is_counted(image: Image, node: int) -> bool:
 def removed_buckets(image: Image, cluster: Cluster, told: Mapping[int, ShardEntry]) -> dict[int, str]:
     """Return the buckets that are not there and have been, each with how that is seen.
 
-    A new cluster has none of these traces: no controller has found its shards, and no node has a log of one.
+    A new cluster has none of these traces: no controller has found its shards, no node has a log of one, and this node
+    has seen none of them. Nodes say which logs they have when they register, which in a cluster that is as it was made
+    was before there were any: so what this node has seen counts as well, also before it was controller.
     """
     missing = {bucket for bucket in range(cluster.buckets) if _is_missing(image, bucket)}
     if not missing:
@@ -113,6 +115,11 @@ def removed_buckets(image: Image, cluster: Cluster, told: Mapping[int, ShardEntr
         for node, live in sorted(image.live.items())
         for shard, log in sorted(live.value.log_ends.items())
         if log.end or log.leader_epoch
+    }
+    traces |= {
+        bucket: f"shard {shard} was seen in it, in leader epoch {leader_epoch}"
+        for bucket, leader_epochs in image.leader_epochs.items()
+        for shard, leader_epoch in sorted(leader_epochs.items(), reverse=True)
     }
     traces |= {
         bucket_of(shard, cluster.buckets): f"shard {shard} was found in it, in leader epoch {entry.leader_epoch}"

@@ -1,11 +1,13 @@
-"""The rooms of a node ask ZooKeeper no more often than something may have become of it."""
+"""The rooms of a node ask ZooKeeper no more often than they need, and know together what one of them has seen."""
 
 import pytest
 
+from coordinator.core.cluster.events import Registered
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.znodes import (
     CLUSTER,
     CONTROLLER_EPOCH,
+    SHARDS,
     Bucket,
     Cluster,
     ControllerEpoch,
@@ -114,3 +116,21 @@ def test_a_bucket_that_cannot_be_known_is_read_once_a_while_for_what_is_to_be_wr
     world.tree[SHARDS_OF_0] = there
     world.settle(world.rooms.zookeeper(ZkChanged(1, SHARDS_OF_0, ZkAspect.NODE), world.now_ms))
     assert b'"isr":[1]' in world.tree[SHARDS_OF_0].data, "it is written as soon as it is put right"
+
+
+def test_a_node_that_takes_the_office_makes_no_shard_anew_that_it_has_seen_before_it_was_removed() -> None:
+    world = World()
+    change = ZkChanged(1, SHARDS, ZkAspect.CHILDREN)
+    world.settle(world.rooms.zookeeper(change, 0))
+    there = world.tree.pop(SHARDS_OF_0)
+    world.settle(world.rooms.zookeeper(change, 0))
+    world.settle(world.rooms.decide(Registered(0), 0))
+    assert world.rooms.has_office
+    assert SHARDS_OF_0 not in world.tree, "it would begin at leader epochs that were given"
+    assert world.rooms.stuck == (
+        "ZooKeeper has no /shards/0, and shard 0 was seen in it, in leader epoch 4: a part of its data was removed, and "
+        "leader epochs would be given again; put it back",
+    )
+    world.tree[SHARDS_OF_0] = there
+    world.settle(world.rooms.zookeeper(change, 0))
+    assert world.rooms.stuck == ()
