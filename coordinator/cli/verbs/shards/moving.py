@@ -18,7 +18,7 @@ from coordinator.cli.parts.surveying import note_silent_nodes, survey
 from coordinator.cli.parts.tables import Cell, OutputFormat, write_document, write_rows
 from coordinator.cli.verbs.shards.unclean import choose_unclean
 from coordinator.client.changing import ask_controller, ask_node
-from coordinator.client.cluster_view import ClusterView, ShardView
+from coordinator.client.cluster_view import ClusterView, ShardView, shards_have
 from coordinator.client.operating.author import who_asks
 from coordinator.client.replica_plan import plan_replicas
 from coordinator.protocol.errors import ErrorCode
@@ -182,6 +182,7 @@ def remove(
     cluster = survey(coordinator, timeout)
     note_silent_nodes(cluster)
     _must_be_nodes(cluster, [node])
+    _must_know_replicas(cluster, [each.shard for each in cluster.shards])
     others = [
         each.described.node_id
         for each in cluster.nodes
@@ -240,9 +241,22 @@ def _must_be_nodes(cluster: ClusterView, nodes: Sequence[int]) -> None:
             raise typer.Exit(ExitCode.NOT_FOUND)
 
 
+def _must_know_replicas(cluster: ClusterView, shards: Sequence[int]) -> None:
+    """Exit where nobody who answers says who has a shard, as before a controller has told the nodes after a start."""
+    unknown = [each.shard for each in cluster.shards if each.shard in shards and not each.replicas]
+    if unknown:
+        notes.error(
+            f"{shards_have(unknown)} replicas on nodes that are not known now, so what is to move cannot be planned: ask "
+            "again when `kcoord cluster status` names a controller, and that one answers",
+            DocCode.NOT_KNOWN_NOW,
+        )
+        raise typer.Exit(ExitCode.REFUSED_BY_STATE)
+
+
 def _spread(cluster: ClusterView, shards: Sequence[int], nodes: Sequence[int]) -> dict[int, tuple[int, ...]]:
     """Plan for some shards; the others stay as they are, on whichever nodes they are."""
     _must_be_nodes(cluster, nodes)
+    _must_know_replicas(cluster, shards)
     racks = {each.described.node_id: each.described.rack for each in cluster.nodes if each.described.node_id in nodes}
     if not racks:
         notes.error(

@@ -210,6 +210,28 @@ def test_what_a_node_has_is_planned_for_the_others_also_of_one_that_is_gone() ->
     assert DRY in result.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("node", "remove", "3"), ("shard", "reassign", "--nodes", "1,2")],
+    ids=["a node is removed", "shards are spread"],
+)
+@pytest.mark.parametrize(("known", "subject"), [(2, "shard 2 has"), (0, "shards 0, 1, 2 have")], ids=["some", "none"])
+def test_while_nobody_says_who_has_a_shard_nothing_is_planned_and_no_node_may_go(
+    known: int, subject: str, arguments: tuple[str, ...]
+) -> None:
+    said = script()
+    with scripted_cluster(said, node_1={ReassignShards: accepts}) as nodes:
+        for node in nodes:
+            told = said.describe(node).shards
+            unknown = tuple(msgspec.structs.replace(shard, replicas=(), isr=()) for shard in told[known:])
+            said.changes[node] = {"shards": (*told[:known], *unknown)}
+        result = run(bootstrap(said), *arguments, "--execute", timeout="1s")
+        assert asked_of(nodes[1], ReassignShards) == []
+    assert f"error: {subject} replicas on nodes that are not known now" in result.stderr
+    assert "stop it" not in result.stderr
+    assert result.exit_code == ExitCode.REFUSED_BY_STATE
+
+
 def elected(request: Any) -> ElectLeadersResponse:
     return ElectLeadersResponse(results=tuple(ShardChange(s.shard, new_leader=s.node_id) for s in request.unclean))
 
