@@ -301,8 +301,10 @@ def _remember_lacks(registration: Registration, lacks: frozenset[int]) -> Result
 
 def _go_on_living(registration: Registration, node_epoch: int, now_ms: int) -> Result:
     registration, remember = _see(registration, node_epoch, now_ms)
-    registration, said = _say_state(registration)
-    return registration, remember + said
+    registration, asked = _say_state(registration)
+    if not asked:  # what was refused is wanted no more
+        registration, asked = _say(registration, ())
+    return registration, remember + asked
 
 
 def _see(registration: Registration, node_epoch: int, now_ms: int) -> Result:

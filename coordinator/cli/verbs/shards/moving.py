@@ -246,8 +246,8 @@ def _must_know_replicas(cluster: ClusterView, shards: Sequence[int]) -> None:
     unknown = [each.shard for each in cluster.shards if each.shard in shards and not each.replicas]
     if unknown:
         notes.error(
-            f"{shards_have(unknown)} replicas on nodes that are not known now, so what is to move cannot be planned: ask "
-            "again when `kcoord cluster status` names a controller, and that one answers",
+            f"{shards_have(unknown)} replicas on nodes that are not known now, so what is to move cannot be planned: "
+            "ask again when `kcoord cluster status` names a controller, and that one answers",
             DocCode.NOT_KNOWN_NOW,
         )
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)

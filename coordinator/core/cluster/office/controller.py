@@ -8,7 +8,7 @@ by the outcome of the write or because it was read there. What the choices are i
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from coordinator.core.cluster import observer as observing
 from coordinator.core.cluster.effects import (
@@ -52,11 +52,7 @@ from coordinator.core.cluster.transactions import (
     leave_office,
 )
 from coordinator.core.cluster.troubles import of_a_controller, of_candidates, part_removed
-from coordinator.core.cluster.znodes import (
-    CONTROLLER_EPOCH,
-    NodeState,
-    ShardEntry,
-)
+from coordinator.core.cluster.znodes import CONTROLLER_EPOCH, NodeState, ShardEntry
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
     ZkChanged,
@@ -73,8 +69,6 @@ from coordinator.core.cluster.zookeeper import (
     ZkState,
     ZkUnknown,
 )
-
-FIRST_LEADER_EPOCH: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +344,8 @@ def _go_on(controller: Controller, now_ms: int) -> Result:
         troubles = of_candidates(observer.image)
         controller, said = _say(controller, troubles)
         controller, effects = (controller, ()) if troubles else _stand(controller, now_ms)
-        return controller, said + effects
+        controller, more = _without_refusal(controller, troubles)
+        return controller, said + effects + more
     if not _holds(controller, controller.office.epoch_version):
         return _resign(controller, now_ms, "another node has become controller")
     controller, why = _look_around(controller, controller.office, now_ms)
@@ -388,6 +383,11 @@ def _say(controller: Controller, whys: tuple[str, ...]) -> Result:
     if controller.refusal and controller.refusal not in whys:
         whys += (controller.refusal,)
     return (controller, ()) if whys == controller.stuck else (replace(controller, stuck=whys), (Stuck(whys),))
+
+
+def _without_refusal(controller: Controller, whys: tuple[str, ...]) -> Result:
+    """Forget why a write was refused, unless it is asked for again: it is wanted no more."""
+    return (controller, ()) if controller.asked is not None else _say(replace(controller, refusal=""), whys)
 
 
 def _holds(controller: Controller, epoch_version: int) -> bool:
@@ -444,7 +444,8 @@ def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
     index, cluster = controller.index, controller.index.image.cluster
     if cluster is None:
         return _say(controller, of_candidates(index.image))
-    controller, effects = _say(controller, of_a_controller(index.image, office.told or {}))
+    troubles = of_a_controller(index.image, office.told or {})
+    controller, effects = _say(controller, troubles)
     told = office.told or {}
     changed = {
         shard: entry
@@ -479,10 +480,8 @@ def _decide(controller: Controller, office: Office, now_ms: int) -> Result:
     controller = replace(controller, office=office, decided_on=index, look_again_ms=min(due_ms))
     # The rest of what has no room in one multi is found to be due again after it.
     operations = next(change_shards(office.epoch_version, changes), None)
-    if operations is None:
-        return controller, effects
-    controller, multi = _ask(controller, operations)
-    return controller, effects + multi
+    controller, more = _without_refusal(controller, troubles) if operations is None else _ask(controller, operations)
+    return controller, effects + more
 
 
 def _is_wanted(entry: ShardEntry | None, replicas: tuple[int, ...]) -> bool:

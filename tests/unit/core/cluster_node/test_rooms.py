@@ -2,15 +2,18 @@
 
 import pytest
 
-from coordinator.core.cluster.events import Registered
+from coordinator.core.cluster.events import Registered, StateWanted
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.znodes import (
     CLUSTER,
+    CONTROLLER_ACTIVE,
     CONTROLLER_EPOCH,
     SHARDS,
+    ActiveController,
     Bucket,
     Cluster,
     ControllerEpoch,
+    NodeState,
     ShardEntry,
     encode,
     encode_bucket,
@@ -26,6 +29,8 @@ from coordinator.core.cluster.zookeeper import (
     ZkNode,
     ZkRead,
     ZkReadDone,
+    ZkRefusal,
+    ZkRefused,
     ZkSession,
     ZkSet,
     ZkState,
@@ -128,9 +133,53 @@ def test_a_node_that_takes_the_office_makes_no_shard_anew_that_it_has_seen_befor
     assert world.rooms.has_office
     assert SHARDS_OF_0 not in world.tree, "it would begin at leader epochs that were given"
     assert world.rooms.stuck == (
-        "ZooKeeper has no /shards/0, and shard 0 was seen in it, in leader epoch 4: a part of its data was removed, and "
-        "leader epochs would be given again; put it back",
+        "ZooKeeper has no /shards/0, and shard 0 was seen in it, in leader epoch 4: a part of its data was removed, "
+        "and leader epochs would be given again; put it back",
     )
     world.tree[SHARDS_OF_0] = there
     world.settle(world.rooms.zookeeper(change, 0))
+    assert world.rooms.stuck == ()
+
+
+class Denying(World):
+    """A ZooKeeper that refuses what the node writes from when it is registered until it `lets` it."""
+
+    def __init__(self) -> None:
+        self.lets = True
+        super().__init__()
+        self.lets = False
+
+    def _answered(self, effect: RoomEffect) -> list[RoomEffect]:
+        if self.lets or not isinstance(effect, ZkMulti):
+            return super()._answered(effect)
+        refused = ZkRefused(0, ZkRefusal.NO_AUTH, DENIED)
+        return self.rooms.answered(ZkMultiDone(1, effect.request_id, refused), self.now_ms)[0]
+
+    def run(self, ms: int) -> None:
+        """Let time pass."""
+        until_ms = self.now_ms + ms
+        while self.now_ms < until_ms:
+            self.now_ms += TICK_MS
+            self.settle(self.rooms.tick(self.now_ms))
+
+
+DENIED = "NoAuthError"
+TICK_MS = 250
+
+
+def test_why_a_write_was_refused_is_said_while_it_is_wanted_and_no_longer() -> None:
+    world = Denying()
+    world.settle(world.rooms.register(StateWanted(NodeState.DRAINING), 0))
+    world.settle(world.rooms.decide(Registered(0), 0))
+    world.run(5_000)
+    assert world.rooms.stuck == (DENIED, DENIED), "it may neither be drained nor become controller"
+    world.tree[CONTROLLER_EPOCH] = ZkNode(encode(ControllerEpoch(epoch=1, node_id=2)), 1)
+    other = ActiveController(node_id=2, node_epoch=0, controller_epoch=1)
+    world.tree[CONTROLLER_ACTIVE] = ZkNode(encode(other), 0, OWNER + 1)
+    for path in (CONTROLLER_EPOCH, CONTROLLER_ACTIVE):
+        world.settle(world.rooms.zookeeper(ZkChanged(1, path, ZkAspect.NODE), world.now_ms))
+    world.run(2_000)
+    assert world.rooms.stuck == (DENIED,), "another is controller"
+    world.settle(world.rooms.register(StateWanted(NodeState.READY), world.now_ms))
+    world.run(2_000)
     assert world.rooms.stuck == ()
