@@ -253,9 +253,11 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     live = image.live.get(identity.node_id)
     known = image.known.get(identity.node_id)
     if live is not None and known is not None and live.owner == registration.owner:
-        registration = replace(registration, node_epoch=known.version, lived=known.version, other_since_ms=None)
-        registration, remember = _see(registration, known.version, now_ms)
-        return registration, (*remember, LifeBegan(known.version))
+        # `known` was read before it, and a write whose outcome was lost may have come between: it counts one life less.
+        node_epoch = live.value.node_epoch
+        registration = replace(registration, node_epoch=node_epoch, lived=node_epoch, other_since_ms=None)
+        registration, remember = _see(registration, node_epoch, now_ms)
+        return registration, (*remember, LifeBegan(node_epoch))
     if live is not None and not _is_former_life(live.value, identity):
         return _wait_for_the_other(registration, live.value, doubt, now_ms)
     if registration.has_lost_all is None:

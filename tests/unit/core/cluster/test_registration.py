@@ -25,6 +25,7 @@ from coordinator.core.cluster.znodes import (
     Bucket,
     Cluster,
     ControllerEpoch,
+    KnownNode,
     LiveNode,
     NodeState,
     ShardEntry,
@@ -33,16 +34,23 @@ from coordinator.core.cluster.znodes import (
 )
 from coordinator.core.cluster.zookeeper import (
     ZkApplied,
+    ZkAspect,
+    ZkChanged,
     ZkCreate,
     ZkDelete,
     ZkMulti,
     ZkMultiDone,
+    ZkNode,
     ZkOperation,
     ZkRead,
     ZkReadDone,
     ZkRefusal,
     ZkRefused,
+    ZkSession,
     ZkSet,
+    ZkState,
+    ZkUnknown,
+    ZkValues,
 )
 from tests.sim.schedule import Schedule
 from tests.sim.zookeeper import Manners, SimulatedZooKeeper
@@ -769,3 +777,34 @@ def test_a_cluster_that_cannot_be_made_where_a_part_of_one_is_left_is_not_asked_
     _remove(world, first)
     world.run(2_000)
     assert newcomer.said[1:] == [Stuck(()), JoinedCluster("c1", 2), LifeBegan(0)]
+
+
+def test_a_life_begins_under_the_node_epoch_that_its_registration_says_whatever_was_read_beside_it() -> None:
+    owner = 7
+    tree = {
+        "/cluster": ZkNode(encode(CLUSTER), 0),
+        "/controller/epoch": ZkNode(encode(ControllerEpoch(epoch=1)), 1),
+        "/nodes/known/1": ZkNode(encode(KnownNode(directory_id="d1", starts=1)), 4),
+    }
+    machine = begin(identity(1, starts=2, cluster="c1"), TIMEOUT_MS)
+    said: list[object] = []
+
+    def take(event: RegistrationEvent) -> list[ZkMulti]:
+        """Take an event, and whatever is read because of it from the tree."""
+        nonlocal machine
+        machine, effects = step(machine, event, 1)
+        said.extend(effect for effect in effects if isinstance(effect, LifeBegan | MayNotJoin))
+        multis = [effect for effect in effects if isinstance(effect, ZkMulti)]
+        for read in (effect for effect in effects if isinstance(effect, ZkRead)):
+            found = ZkValues(tuple(map(tree.get, read.nodes)), tuple(() for _ in read.children))
+            multis += take(ZkReadDone(1, read.request_id, found))
+        return multis
+
+    (multi,) = take(ZkSession(1, ZkState.CONNECTED, owner))
+    created = next(each for each in multi.operations if isinstance(each, ZkCreate))
+    # The write arrives between the reads of the two nodes, and the word that the first has changed comes later.
+    tree[created.path] = ZkNode(created.data, 0, owner)
+    assert take(ZkMultiDone(1, multi.request_id, ZkUnknown("the connection broke"))) == []
+    tree["/nodes/known/1"] = ZkNode(encode(KnownNode(directory_id="d1", starts=2)), 5)
+    assert take(ZkChanged(1, "/nodes/known/1", ZkAspect.NODE)) == []
+    assert said == [LifeBegan(5)]
