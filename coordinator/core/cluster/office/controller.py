@@ -155,10 +155,11 @@ def step(controller: Controller, event: ControllerEvent, now_ms: int) -> Result:
 def _tell(controller: Controller, now_ms: int) -> Result:
     """Say to the nodes what they do not know, and give up leaders who do not hear it.
 
-    Nothing is said while ZooKeeper does not answer, or before everything was read: another may hold the office.
+    Nothing is said while ZooKeeper does not answer, or before everything was read: another may hold the office. Nor is
+    it while nobody can read which shards there are: whoever is told of none has none any more.
     """
     office, observer = controller.office, controller.observer
-    if office is None or office.outbox is None or not _is_certain(observer):
+    if office is None or office.outbox is None or not _is_certain(observer) or observer.image.cluster is None:
         return controller, ()
     lives = lives_in(controller.index.image, controller.refused)
     outbox, messages = tell(office.outbox, controller.index, lives, _reached(controller), now_ms)

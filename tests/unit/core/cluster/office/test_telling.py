@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import msgspec.structs
+import pytest
 
 from coordinator.core.cluster.effects import NodeInfo, ShardLeader, ShardState, ShardStop, TellNode
 from coordinator.core.cluster.events import PeerLost, PeerReached, StepDown, StepDownReason
@@ -11,7 +12,7 @@ from coordinator.core.cluster.office import telling
 from coordinator.core.cluster.office.index import index_of
 from coordinator.core.cluster.office.telling import Outbox, late, take_answer
 from coordinator.core.cluster.znodes import Bucket, Cluster, LiveNode, NodeState, ShardEntry, Versioned
-from coordinator.core.cluster.zookeeper import ZkSession, ZkState
+from coordinator.core.cluster.zookeeper import ZkCreate, ZkDelete, ZkSession, ZkSet, ZkState
 from tests.helpers.controller_world import SHARDS, Node, World, at_rest
 
 CLUSTER = Cluster(cluster_id="c1", shards=2, buckets=1, replication_factor=2, min_insync_replicas=1)
@@ -163,6 +164,28 @@ def test_shards_that_cannot_be_read_are_named_or_they_would_be_taken_for_deleted
     part = replace(FIRST, buckets={}, unreadable={"/shards/0": "garbage"})
     _, (message, *_) = tell(Outbox(9, 3), part, LIVES, REACHED, 0)
     assert (message.is_init, message.states, message.unreadable) == (True, (), (0, 1))
+
+
+@pytest.mark.parametrize("garbage", [None, b"garbage"], ids=["it is gone", "it cannot be read"])
+def test_while_the_cluster_cannot_be_read_a_new_life_is_told_nothing_or_its_logs_would_be_taken_for_deleted(
+    garbage: bytes | None,
+) -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    back = next(number for number in world.nodes if number != controller)
+    world.nodes[back].kill()
+    world.run(3_000)
+    made, version = world.servers.tree["/cluster"].data, world.servers.tree["/cluster"].version
+    removed = ZkDelete("/cluster", version) if garbage is None else ZkSet("/cluster", garbage, version)
+    assert world.write(0, (removed,))
+    world.nodes[back].start()
+    world.run(3_000)
+    assert not world.nodes[back].is_told, "it would move aside all that it has"
+    put_back = ZkCreate("/cluster", made) if garbage is None else ZkSet("/cluster", made, version + 1)
+    assert world.write(0, (put_back,))
+    world.run(3_000)
+    assert world.nodes[back].is_told
+    assert world.is_at_rest()
 
 
 def test_whoever_acknowledges_nothing_is_late_reached_or_not_and_no_longer_when_it_answers() -> None:
