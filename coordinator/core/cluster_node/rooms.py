@@ -74,6 +74,12 @@ class Rooms:
         return self.controller.office is not None
 
     @property
+    def knows_shards(self) -> bool:
+        """Return whether this node is the controller and has read every shard's entry, as one that begins has not."""
+        held = self.controller.office
+        return held is not None and held.told is not None and self.controller.observer.image.cluster is not None
+
+    @property
     def stuck(self) -> tuple[str, ...]:
         """Return what this node waits for a person to put right in ZooKeeper."""
         return (*self.registration.stuck, *self.controller.stuck)

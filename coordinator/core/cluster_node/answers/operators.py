@@ -1,7 +1,8 @@
 """Changes that operators want in the cluster, as this node answers them: what would be done, and what it begins.
 
-Shards are the controller's, so only the node that holds the office decides upon them; whether a node is drained is its
-own. A dry run is judged exactly as the change itself and begins nothing. Whoever asks is recorded with the reason.
+Shards are the controller's, so only the node that holds the office, and has read them all, decides upon them; whether a
+node is drained is its own. A dry run is judged exactly as the change itself and begins nothing. Whoever asks is
+recorded with the reason.
 """
 
 from collections import Counter
@@ -49,7 +50,7 @@ def answer_operator(
     now_ms: int,
 ) -> Answer:
     """Answer a request; `controller` is the one that was obeyed last."""
-    office = rooms.controller.observer.image if rooms.has_office else None
+    office = rooms.controller.observer.image if rooms.knows_shards else None
     why_not = partial(rooms.why_not, now_ms)
     match request:
         case DrainNode():

@@ -36,7 +36,7 @@ def _cluster(rooms: Rooms, replication: Replication | None) -> ClusterSeen:
     """Tell of the cluster; of shards without a leader only the controller knows."""
     observer = rooms.registration.observer
     offline: int | None = None
-    if rooms.has_office and replication is not None:
+    if rooms.knows_shards and replication is not None:
         led = sum(entry.leader is not None for _, entry in rooms.controller.observer.image.shards())
         offline = replication.cluster.shards - led
     return ClusterSeen(

@@ -26,10 +26,10 @@ IMAGE = Image(cluster=Versioned(CLUSTER, 0), buckets={0: Versioned(Bucket(shards
 
 
 class Rooms:
-    """The rooms of a node that is the controller, or not, and refuses wishes about shard 1."""
+    """The rooms of a node that knows all shards as the controller, or not, and refuses wishes about shard 1."""
 
-    def __init__(self, *, has_office: bool = True) -> None:
-        self.has_office = has_office
+    def __init__(self, *, knows_shards: bool = True) -> None:
+        self.knows_shards = knows_shards
         self.controller: Any = type("C", (), {"observer": type("O", (), {"image": IMAGE})})
 
     def why_not(self, now_ms: int, wish: ReassignShard | GiveBackShard) -> str:
@@ -37,8 +37,8 @@ class Rooms:
         return {0: "", 1: "not that one"}.get(wish.shard, "there is no such shard")
 
 
-def answer(request: ReassignShards | ElectLeaders | DrainNode, *, has_office: bool = True) -> Answer:
-    rooms: Any = Rooms(has_office=has_office)
+def answer(request: ReassignShards | ElectLeaders | DrainNode, *, knows_shards: bool = True) -> Answer:
+    rooms: Any = Rooms(knows_shards=knows_shards)
     return answer_operator(request, 3, rooms, 5, HandOver((0, 1), (1,)), 7)
 
 
@@ -98,7 +98,7 @@ def test_a_replica_out_of_sync_is_to_lead_and_it_is_recorded_what_that_costs() -
 
 @pytest.mark.parametrize("request_", [reassign(is_dry_run=False), ElectLeaders((0,), "ann", is_dry_run=False)])
 def test_a_node_without_the_office_names_who_had_it(request_: ReassignShards | ElectLeaders) -> None:
-    said = answer(request_, has_office=False)
+    said = answer(request_, knows_shards=False)
     assert said.response.error is ErrorCode.NOT_CONTROLLER
     assert said.response.message == "node 3 is not the controller; node 5 was, when it heard"
     assert said.begins == ()

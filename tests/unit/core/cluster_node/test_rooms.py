@@ -1,5 +1,7 @@
 """The rooms of a node ask ZooKeeper no more often than they need, and know together what one of them has seen."""
 
+from typing import Any
+
 import pytest
 
 from coordinator.core.cluster.events import Registered, StateWanted
@@ -36,10 +38,16 @@ from coordinator.core.cluster.zookeeper import (
     ZkState,
     ZkValues,
 )
+from coordinator.core.cluster_node.answers.draining import HandOver
+from coordinator.core.cluster_node.answers.operators import answer_operator
+from coordinator.core.cluster_node.answers.surveying import survey_cluster
 from coordinator.core.cluster_node.isr_writes import UNKNOWN_WAIT_MS
 from coordinator.core.cluster_node.rooms import RoomEffect, Rooms
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.replica.effects import ChangeIsr
+from coordinator.core.requests.survey import ClusterSeen
+from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import ElectLeaders
 
 MADE = Cluster(cluster_id="c1", shards=1, buckets=1, replication_factor=1, min_insync_replicas=1)
 ENTRY = ShardEntry(leader=1, leader_node_epoch=0, leader_epoch=4, isr=(1, 2), replicas=(1, 2))
@@ -183,3 +191,23 @@ def test_why_a_write_was_refused_is_said_while_it_is_wanted_and_no_longer() -> N
     world.settle(world.rooms.register(StateWanted(NodeState.READY), world.now_ms))
     world.run(2_000)
     assert world.rooms.stuck == ()
+
+
+def test_a_controller_that_does_not_know_which_shards_there_are_is_asked_about_none_and_counts_none() -> None:
+    world = World()
+    world.settle(world.rooms.decide(Registered(0), 0))
+    replication: Any = type("R", (), {"cluster": MADE, "led": frozenset()})
+
+    def said() -> tuple[ErrorCode, int | None]:
+        response = answer_operator(ElectLeaders((0,), "ann"), 1, world.rooms, 1, HandOver((), ()), 0).response
+        seen = next(survey_cluster(world.rooms, replication, {}))
+        assert isinstance(seen, ClusterSeen)
+        return response.error, seen.offline_shards
+
+    assert said() == (ErrorCode.NONE, 0)
+    made = world.tree.pop(CLUSTER)
+    for there, expected in ((None, (ErrorCode.NOT_CONTROLLER, None)), (made, (ErrorCode.NONE, 0))):
+        world.tree |= {} if there is None else {CLUSTER: there}
+        world.settle(world.rooms.zookeeper(ZkChanged(1, CLUSTER, ZkAspect.NODE), 0))
+        assert world.rooms.has_office
+        assert said() == expected
