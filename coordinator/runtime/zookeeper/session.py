@@ -13,7 +13,14 @@ from functools import partial
 from typing import Any, Final, TypeAlias, assert_never
 
 from kazoo.client import KazooClient, TransactionRequest
-from kazoo.exceptions import KazooException, NoAuthError
+from kazoo.exceptions import (
+    AuthFailedError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    SessionExpiredError,
+)
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 from structlog.typing import FilteringBoundLogger
@@ -40,6 +47,8 @@ _LONGEST_RETRY_S: Final = 2.0
 _LONG_SUSPENSION: Final = 2
 """Session time-outs after which a client that is suspended forgets what it has seen."""
 _SAY_AGAIN_S: Final = 30.0
+_CONNECTION_ENDED: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
+"""The errors of a request whose connection has ended, or whose session has, of which a state tells."""
 
 Post: TypeAlias = Callable[[ZkEvent], None]
 
@@ -189,6 +198,7 @@ class Session:
         with self._lock:
             self._connections += 1
             connection, is_over = self._connections, self._is_over
+            self._is_over = is_over or state == KazooState.LOST  # kazoo's client begins another one, which is nobody's
             if self._forgetting is not None:
                 self._forgetting.cancel()
         if is_over:
@@ -231,11 +241,12 @@ class Session:
         error = result.exception
         if error is None:
             self._has_root = True
-        elif isinstance(error, NoAuthError):
-            why = f"{self._root} cannot be made in ZooKeeper: give this login the right to, or make it ({say(error)})"
-            self._log.error("zookeeper-root", why=why, path=self._root)
+        elif isinstance(error, _CONNECTION_ENDED):
+            return  # the next one tries again
         else:
-            return  # the connection is over again; the next one tries again
+            way_out = "give this login the right to, or make it" if isinstance(error, NoAuthError) else "make it"
+            why = f"{self._root} cannot be made in ZooKeeper: {way_out} ({say(error)})"
+            self._log.error("zookeeper-root", why=why, path=self._root)
         self._tell_connected(connection, owner)
 
     def _tell_connected(self, connection: int, owner: int) -> None:
