@@ -54,7 +54,7 @@ class Observer:
     """All that is known, and what is being asked. One read at a time is under way.
 
     The image `is_whole` when everything has been read since the session was last connected: until then what is in it
-    may be of before. `due_ms` is when all is to be read again.
+    may be of before. `due_ms` is when all is to be read again, and `why_unread` why the last read failed, if it did.
     """
 
     scope: Scope
@@ -67,13 +67,14 @@ class Observer:
     asked: ZkRead | None = None
     stale: frozenset[Part] = frozenset()
     """The parts that are to be read with the next question, which waits for `due_ms` if the last one failed."""
+    why_unread: str = ""
 
 
 def step(observer: Observer, event: ObserverEvent, now_ms: int) -> tuple[Observer, tuple[ZkRead, ...]]:
     """Take one event."""
     match event:
         case ZkSession(session, ZkState.CONNECTED):
-            observer = replace(observer, session=session, is_connected=True, asked=None)
+            observer = replace(observer, session=session, is_connected=True, asked=None, why_unread="")
             return _ask(_begin_anew(observer, now_ms))
         case ZkSession():
             return replace(observer, is_connected=False, is_whole=False, asked=None), ()
@@ -105,7 +106,8 @@ def _take(observer: Observer, done: ZkReadDone, now_ms: int) -> tuple[Observer, 
     observer = replace(observer, asked=None)
     if isinstance(done.found, ZkUnread):
         # Nothing of it is known, and neither is which watches it has left: no less than all makes up for it.
-        return replace(observer, stale=_all_parts(observer), is_whole=False, due_ms=now_ms + RETRY_MS), ()
+        due_ms, why = now_ms + RETRY_MS, done.found.why
+        return replace(observer, stale=_all_parts(observer), is_whole=False, due_ms=due_ms, why_unread=why), ()
     image = read_all(observer.image, asked, done.found)
     listed = {
         (f"{folder}/{name}", ZkAspect.NODE)
@@ -114,7 +116,7 @@ def _take(observer: Observer, done: ZkReadDone, now_ms: int) -> tuple[Observer, 
     }
     # A node that was read beside its folder is not read again; one that is new to it is.
     new = listed - {(path, ZkAspect.NODE) for path in asked.nodes}
-    return _ask(replace(observer, image=image, stale=observer.stale | new))
+    return _ask(replace(observer, image=image, stale=observer.stale | new, why_unread=""))
 
 
 def _begin_anew(observer: Observer, now_ms: int) -> Observer:

@@ -173,7 +173,8 @@ def waits_for(registration: Registration) -> str:
     if not observer.is_connected:
         return "no server of ZooKeeper answers"
     if not observer.is_whole:
-        return "ZooKeeper has not answered all that was asked"
+        why = f": {observer.why_unread}" if observer.why_unread else ""
+        return f"ZooKeeper has not answered all that was asked{why}"
     if registration.other_since_ms is not None:
         return (
             f"another directory is registered as node {registration.identity.node_id}, and this node stops if that "

@@ -50,6 +50,7 @@ from coordinator.core.cluster.zookeeper import (
     ZkSet,
     ZkState,
     ZkUnknown,
+    ZkUnread,
     ZkValues,
 )
 from tests.sim.schedule import Schedule
@@ -417,6 +418,23 @@ def test_a_node_that_is_not_registered_says_what_it_waits_for() -> None:
     )
     stuck = replace(twin.machine, other_since_ms=None, stuck=("it may not", "nor that"))
     assert waits_for(stuck) == "it may not; nor that"
+
+
+def test_a_node_that_may_not_read_says_so_for_as_long_as_that_lasts() -> None:
+    world = World()
+    node = Newcomer(world, identity(1))
+    port_read = node.port.read
+
+    def refuse(read: ZkRead) -> None:
+        done = ZkReadDone(read.session, read.request_id, ZkUnread("/controller/epoch: NoAuthError"))
+        world.schedule.after(1, node.take, done)
+
+    node.port.read = refuse  # type: ignore[method-assign]
+    world.run(3_000)
+    assert waits_for(node.machine) == "ZooKeeper has not answered all that was asked: /controller/epoch: NoAuthError"
+    node.port.read = port_read  # type: ignore[method-assign]
+    world.run(3_000)
+    assert waits_for(node.machine) == ""
 
 
 def test_a_node_whose_disk_was_replaced_waits_for_the_end_of_its_former_life() -> None:
