@@ -70,7 +70,7 @@ from spark_kcoord.member.core.held.portions import advance_portions, bytes_of, j
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.core.session.states import State
 from spark_kcoord.member.holders import Holder, ask_holders
-from spark_kcoord.member.one_shot import fetch_offsets, find_coordinator, request_once
+from spark_kcoord.member.one_shot import fetch_committed, fetch_offsets, find_coordinator, request_once
 from spark_kcoord.member.refusals import closed
 from spark_kcoord.member.settings import MemberSettings
 from spark_kcoord.member.transport import Transport
@@ -83,6 +83,7 @@ __all__ = [
     "Joined",
     "MemberClient",
     "MemberSettings",
+    "fetch_committed",
     "fetch_offsets",
     "find_coordinator",
     "request_once",

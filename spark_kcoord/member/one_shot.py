@@ -18,6 +18,7 @@ from coordinator.protocol.messages import (
     Request,
     Response,
 )
+from coordinator.protocol.parts import CommittedOffset
 from coordinator.protocol.text.addresses import Address, format_address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION
@@ -53,14 +54,23 @@ def find_coordinator(coordinators: Sequence[Address], group_id: str, *, timeout_
 
 
 def fetch_offsets(coordinators: Sequence[Address], group_id: str, *, timeout_s: float) -> dict[TopicPartition, int]:
-    """Return a group's committed offsets; a partition that has none is absent.
+    """Return a group's committed offsets, whichever topic of its name they are of; a partition without is absent.
+
+    Raises as `fetch_committed`.
+    """
+    committed = fetch_committed(coordinators, group_id, timeout_s=timeout_s)
+    return {(part.topic, part.partition): part.offset for part in committed}
+
+
+def fetch_committed(coordinators: Sequence[Address], group_id: str, *, timeout_s: float) -> tuple[CommittedOffset, ...]:
+    """Return what a group has committed, each with the id of its topic, by which one that was made again is seen.
 
     Raises KcoordError, also for a group the coordinator does not know.
     """
     response = request_once(coordinators, FetchOffsets(group_id), timeout_s=timeout_s)
     _must_not_be_refused(response, group_id)
     assert isinstance(response, FetchOffsetsResponse)
-    return {(part.topic, part.partition): part.offset for part in response.offsets}
+    return response.offsets
 
 
 def _must_not_be_refused(response: Response, group_id: str) -> None:

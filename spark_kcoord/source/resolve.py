@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
@@ -21,11 +21,15 @@ from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.options.subscription import Subscription
 from spark_kcoord.planning.narrowing import Narrowing
 
+if TYPE_CHECKING:
+    from coordinator.protocol.parts import CommittedOffset
+
 __all__ = [
     "TopicLookup",
     "ends_asked_for",
     "must_be_same_cluster",
     "must_name_all",
+    "offsets_of",
     "open_lookup",
     "partitions_of",
     "resolve_kafka",
@@ -100,6 +104,21 @@ def partitions_of(topics: Mapping[str, TopicPartitions]) -> list[TopicPartition]
     return [(name, number) for name, topic in topics.items() for number in topic.partitions]
 
 
+def offsets_of(
+    topics: Mapping[str, TopicPartitions], committed: Iterable[CommittedOffset]
+) -> dict[TopicPartition, int]:
+    """Return the offsets that are committed of these topics.
+
+    One of a topic that was deleted says nothing of the one that has its name now; an id that nobody knows is no other.
+    """
+    mine = [one for one in committed if one.topic in topics]
+    return {
+        (one.topic, one.partition): one.offset
+        for one in mine
+        if one.topic_id in ("", topics[one.topic].topic_id) or not topics[one.topic].topic_id
+    }
+
+
 def must_name_all(spec: OffsetSpec, topics: Mapping[str, TopicPartitions]) -> None:
     """Raise OptionError when JSON offsets name other partitions than those that are read."""
     if spec.is_for_all:
@@ -142,7 +161,7 @@ def resolve_ranges(
     partitions = partitions_of(topics)
     earliest = lookup.earliest_offsets(partitions)
     latest = lookup.end_offsets(partitions)
-    starts = _starts(options, lookup, earliest, latest)
+    starts = _starts(options, lookup, topics, earliest, latest)
     ends = ends_asked_for(options.ending, lookup, latest)
     marks = _high_watermarks(lookup, starts, ends, latest)
     ranges = []
@@ -213,13 +232,15 @@ def _narrowed(ranges: Iterable[TopicRange], narrowing: Narrowing, lookup: KafkaL
 def _starts(
     options: SourceOptions,
     lookup: KafkaLookup,
+    topics: Mapping[str, TopicPartitions],
     earliest: Mapping[TopicPartition, int],
     latest: Mapping[TopicPartition, int],
 ) -> Mapping[TopicPartition, int]:
     spec = options.starting
     if spec.word == COMMITTED:
         _must_be_the_coordinators(options, lookup)
-        return {**earliest, **{key: offset for key, offset in _committed(options).items() if key in earliest}}
+        committed = _committed(options, topics)
+        return {**earliest, **{key: offset for key, offset in committed.items() if key in earliest}}
     times = {key: time for key in earliest if (time := spec.time_of(*key)) is not None}
     if not times:
         return {key: _offset(spec, key, earliest, latest) for key in earliest}
@@ -239,13 +260,20 @@ def _must_be_the_coordinators(options: SourceOptions, lookup: KafkaLookup) -> No
         must_be_same_cluster(found.kafka_cluster_id, lookup.cluster_id, options.kafka.servers)
 
 
-def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
-    from spark_kcoord.member.client import fetch_offsets
+def _committed(options: SourceOptions, topics: Mapping[str, TopicPartitions]) -> Mapping[TopicPartition, int]:
+    from spark_kcoord.member.client import fetch_committed
 
-    found: Mapping[TopicPartition, int] = fetch_offsets(
-        options.coordinators_at, options.group, timeout_s=ONE_SHOT_TIMEOUT_S
-    )
-    return found
+    found = fetch_committed(options.coordinators_at, options.group, timeout_s=ONE_SHOT_TIMEOUT_S)
+    counting = offsets_of(topics, found)
+    others = sorted({one.topic for one in found if one.topic in topics and (one.topic, one.partition) not in counting})
+    if others:
+        _log.warning(
+            "group %s: what is committed of %s is of topics that were deleted and created again since: their "
+            "partitions are read from their beginning",
+            options.group,
+            ", ".join(others),
+        )
+    return counting
 
 
 def _offset(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FetchOffsets, FetchOffsetsResponse
@@ -25,6 +26,7 @@ from spark_kcoord.source.resolve import (
     ONE_SHOT_TIMEOUT_S,
     must_name_all,
     no_record_as_late,
+    offsets_of,
     open_lookup,
     partitions_of,
     subscribed_topics,
@@ -68,7 +70,7 @@ def stream_starts(
             topics = subscribed_topics(kafka, options.subscription, may_be_absent=options.wait_for_topics)
             if is_new:
                 _check_names(spec, topics, may_be_absent=options.wait_for_topics)
-            offsets = _offsets_by_time(options, kafka, topics, committed or _committed, is_new=is_new)
+            offsets = _offsets_by_time(options, kafka, topics, committed or partial(_committed, topics), is_new=is_new)
     if policy is not None:
         return StreamStarts(policy)
     positions = offsets if spec.is_by_time else positions_named(spec, topics)
@@ -124,8 +126,8 @@ def _offsets_by_time(
     return {key: LATEST_POSITION if offset is None else offset for key, offset in found.items()}
 
 
-def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
-    """Return what the group has committed; nothing for a group that does not exist yet."""
+def _committed(topics: Mapping[str, TopicPartitions], options: SourceOptions) -> Mapping[TopicPartition, int]:
+    """Return what the group has committed of these topics; nothing for a group that does not exist yet."""
     response = request_once(options.coordinators_at, FetchOffsets(options.group), timeout_s=ONE_SHOT_TIMEOUT_S)
     assert isinstance(response, FetchOffsetsResponse)
     if response.error not in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
@@ -133,4 +135,4 @@ def _committed(options: SourceOptions) -> Mapping[TopicPartition, int]:
             f"The coordinator refused a question about group '{options.group}': {response.error.name} "
             f"({response.message})."
         )
-    return {(part.topic, part.partition): part.offset for part in response.offsets}
+    return offsets_of(topics, response.offsets)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator.protocol.parts import CommittedOffset
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.options.source_options import host_ports, parse_options
@@ -58,13 +59,17 @@ def coordinator(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         asked.append(("find", servers, group, timeout_s))
         return SimpleNamespace(kafka_bootstrap=("k1:9092", "k2:9092"), kafka_cluster_id="ours")
 
-    def fetch_offsets(
+    def fetch_committed(
         servers: tuple[tuple[str, int], ...], group: str, *, timeout_s: float
-    ) -> dict[tuple[str, int], int]:
+    ) -> tuple[CommittedOffset, ...]:
         asked.append(("offsets", servers, group, timeout_s))
-        return {("t", 0): 7, ("t", 1): 10}
+        return (
+            CommittedOffset("s", "id of one that was deleted", 0, 5, None, "", 1),
+            CommittedOffset("t", "id", 0, 7, None, "", 1),
+            CommittedOffset("t", "", 1, 10, None, "", 1),
+        )
 
-    client.__dict__.update(find_coordinator=find_coordinator, fetch_offsets=fetch_offsets)
+    client.__dict__.update(find_coordinator=find_coordinator, fetch_committed=fetch_committed)
     monkeypatch.setitem(sys.modules, "spark_kcoord.member.client", client)
     return asked
 
@@ -99,6 +104,30 @@ def test_servers_become_host_and_port() -> None:
 def test_committed_starts_where_the_group_is_and_else_at_the_earliest(coordinator: list[Any]) -> None:
     assert ranges(startingOffsets="committed") == [(0, 7, 10), (2, 2, 10)]
     assert coordinator == [("offsets", (("c", 1),), "g", ONE_SHOT_TIMEOUT_S)]
+
+
+def test_committed_offsets_of_a_topic_that_was_made_again_are_no_start_of_it(
+    coordinator: list[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {**COORDINATOR, "subscribe": "s,t", "startingOffsets": "committed"}
+    assert topic_ranges(given) == [
+        *(("s", partition, 2, 10) for partition in (0, 1, 2)),
+        ("t", 0, 7, 10),
+        ("t", 2, 2, 10),
+    ]
+    assert [asked[0] for asked in coordinator] == ["offsets"]
+    assert "what is committed of s is of topics that were deleted and created again" in caplog.text
+
+
+def test_committed_offsets_count_where_kafka_names_no_ids(
+    coordinator: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_ids(_: FakeLookup, names: Collection[str]) -> dict[str, TopicPartitions]:
+        return {name: TopicPartitions(None, (0, 1, 2)) for name in names}
+
+    monkeypatch.setattr(FakeLookup, "topics", without_ids)
+    assert ranges(startingOffsets="committed") == [(0, 7, 10), (2, 2, 10)]
+    assert [asked[0] for asked in coordinator] == ["offsets"]
 
 
 def test_committed_offsets_of_another_cluster_are_no_start(

@@ -5,7 +5,8 @@ from typing import cast
 
 import pytest
 
-from coordinator.protocol.parts import ResetPolicy
+from coordinator.protocol.messages import FetchOffsetsResponse
+from coordinator.protocol.parts import CommittedOffset, ResetPolicy
 from spark_kcoord.errors import KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.options.source_options import SourceOptions, parse_options
@@ -91,6 +92,20 @@ def test_time_after_the_last_record_fails_a_new_query_where_the_group_has_no_off
     policy = StreamStarts(ResetPolicy("timestamp", 901))
     assert starts(late, kafka=Kafka(), committed=some | {("a", 1): 1, ("b", 0): 1}) == policy
     assert starts(late, is_new=False) == policy
+
+
+def test_offset_of_a_topic_that_was_made_again_is_none_of_the_topic_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ids = {"a": "id", "b": "id of one that was deleted"}
+    committed = tuple(
+        CommittedOffset(name, topic_id, number, 1, None, "", 1) for name, topic_id in ids.items() for number in (0, 1)
+    )
+    answer = FetchOffsetsResponse(offsets=committed)
+    monkeypatch.setattr("spark_kcoord.source.starting_offsets.request_once", lambda *_, **__: answer)
+    options = parse_options({**REQUIRED, "startingTimestamp": "901"}, "stream")
+    with pytest.raises(KcoordError, match=r"a time after the last record of b-0, b-1\."):
+        stream_starts(options, is_new=True, lookup=lambda _: cast("KafkaLookup", Kafka()))
 
 
 def test_offsets_become_hints_with_whole_topics_spelt_out() -> None:
