@@ -96,6 +96,7 @@ class FrozenRun:
         """
         unread = [key for key, end in sorted(self._ends.items()) if self._read_to.get(key, -1) < end]
         if not unread:
+            self._waits_since = None
             return True
         if self._waits_since is None:
             self._waits_since = self._clock()
@@ -113,6 +114,7 @@ class FrozenRun:
             if why is not None:
                 waiting[key] = why
         if not waiting:
+            self._waits_since = None  # a query with other sources asks again, and what others have can come back
             self._say_left(unread, holders)
             return True
         if left_s <= 0:

@@ -77,6 +77,20 @@ def test_run_ends_well_without_what_another_member_has_taken_over(caplog: pytest
     assert member.changes_awaited == []
 
 
+def test_run_that_could_end_once_has_all_its_patience_when_it_is_asked_again() -> None:
+    """Spark asks each source of a query at every trigger, also one that could have ended while others read on."""
+    member = PassingTime((owned(0, 0), owned(1, 0)))
+    session = a_run(member, {0: 50, 1: 9})
+    first = read_on(session, session.identity, 20)
+    member.partitions, member.lost = (owned(1, 0),), frozenset({0})
+    member.held_by = {T0: Holder("m-2"), T1: Holder("m-1")}
+    second = read_on(session, first)
+    assert read_on(session, second) == second
+    member.now_s[0] += 100.0
+    member.held_by, member.changes = {T0: Holder(None)}, [(owned(0, 20, epoch=9), owned(1, 0))]
+    assert read_on(session, second).claims == (claim(0, 20, 50, epoch=9),)
+
+
 class HandedOver(PassingTime):
     """Lets go of its partition with the first wait, and another member has it with the second."""
 
