@@ -166,7 +166,7 @@ def resolve_ranges(
     marks = _high_watermarks(lookup, starts, ends, latest)
     ranges = []
     for key in partitions:
-        if key not in earliest or key not in latest:
+        if not all(key in known for known in (earliest, latest, starts, ends)):
             continue  # the topic is being made again with fewer partitions
         name, number = key
         if ends[key] < starts[key] <= marks.get(key, -1):
@@ -192,7 +192,7 @@ def _high_watermarks(
 
     What one reads of committed records only can end before what others have committed to the group.
     """
-    behind = [key for key, end in latest.items() if key in starts and ends[key] == end < starts[key]]
+    behind = [key for key, end in latest.items() if key in starts and ends.get(key) == end < starts[key]]
     return lookup.high_watermarks(behind) if behind else {}
 
 
@@ -223,7 +223,7 @@ def _narrowed(ranges: Iterable[TopicRange], narrowing: Narrowing, lookup: KafkaL
     if narrowing.since_ms is None:
         return tuple(wanted)
     found = lookup.offsets_at({(one.topic, one.partition): narrowing.since_ms for one in wanted})
-    late = ((one, found[one.topic, one.partition]) for one in wanted)
+    late = ((one, found.get((one.topic, one.partition))) for one in wanted)
     return tuple(
         replace(one, start=max(one.start, first)) for one, first in late if first is not None and first < one.end
     )
@@ -248,7 +248,8 @@ def _starts(
     late = [key for key, offset in found.items() if offset is None]
     if late and options.starting_strategy == "error":
         raise no_record_as_late(spec.option, late)
-    return {key: latest[key] if offset is None else offset for key, offset in found.items()}
+    there = (key for key in found if key in latest)
+    return {key: latest[key] if (offset := found[key]) is None else offset for key in there}
 
 
 def _must_be_the_coordinators(options: SourceOptions, lookup: KafkaLookup) -> None:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
@@ -237,6 +237,39 @@ def test_times_are_the_first_offsets_as_late() -> None:
         (0, 2, 7),
         (1, 5, 7),
     ]
+
+
+class Shrinking(FakeLookup):
+    """A topic that is made again with one partition while it is asked about, after so many questions about offsets."""
+
+    def __init__(self, answers: int) -> None:
+        self._left = answers
+
+    def _still(self, keys: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        self._left -= 1
+        return [key for key in keys if self._left >= 0 or key[1] == 0]
+
+    def earliest_offsets(self, keys: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return super().earliest_offsets(self._still(keys))
+
+    def end_offsets(self, keys: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return super().end_offsets(self._still(keys))
+
+    def offsets_at(self, times: dict[tuple[str, int], int]) -> dict[tuple[str, int], int | None]:
+        return super().offsets_at({key: times[key] for key in self._still(times)})
+
+
+@pytest.mark.parametrize("answers", range(5))
+@pytest.mark.parametrize("since", ["300", "901"])
+def test_topic_that_is_made_again_with_fewer_partitions_meanwhile_is_read_as_far_as_it_is_there(
+    answers: int, since: str
+) -> None:
+    given = COORDINATOR | {"startingTimestamp": since, "startingOffsetsByTimestampStrategy": "latest"}
+    options = parse_options(given | {"endingTimestamp": "800"} if since == "300" else given, "batch")
+    narrowing = Narrowing(since_ms=400)
+    found = resolve_ranges(options, cast("KafkaLookup", Shrinking(answers)), narrowing)
+    assert {one.partition for one in found} <= {0, 1, 2}
+    assert [(one.start, one.end) for one in found if one.partition == 0] == ([(4, 8)] if since == "300" else [])
 
 
 def test_start_after_the_last_record_fails_or_is_the_end_by_the_strategy() -> None:
