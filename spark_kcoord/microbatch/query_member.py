@@ -126,6 +126,7 @@ class QueryMember:
         self._joined = joined
         self._group_id = group_id
         self._ends: Mapping[TopicPartition, int] = {}
+        self._has_frozen = False
         self._commits = 0
         self._commit_ms: int | None = None
         self._member_epochs: set[int] = set()
@@ -146,7 +147,7 @@ class QueryMember:
 
     def freeze_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Read no further than these ends in this run, and only partitions assigned when its first batch is made."""
-        self._ends = dict(ends)
+        self._ends, self._has_frozen = dict(ends), True
         self._planner.freeze_ends(ends)
 
     def next_offset(
@@ -210,8 +211,10 @@ class QueryMember:
             case commands.AwaitAssignment(complete, timeout_s):
                 return self._noted(self._member.wait_for_assignment(complete=complete, timeout_s=timeout_s))
             case commands.ReadEnds(partitions, timeout_s):
-                self._ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
-                return self._ends
+                ends = self._kafka.end_offsets(partitions, timeout_s=timeout_s)
+                # A run with frozen ends asks no more about what it has read to them, and is behind there too.
+                self._ends = {**self._ends, **ends} if self._has_frozen else ends
+                return ends
             case commands.ReadSizes(positions):
                 return self._kafka.bytes_per_offset(positions)
             case commands.AskAdvance(finished, claims):

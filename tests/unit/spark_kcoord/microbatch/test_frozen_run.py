@@ -91,6 +91,16 @@ def test_run_that_could_end_once_has_all_its_patience_when_it_is_asked_again() -
     assert read_on(session, second).claims == (claim(0, 20, 50, epoch=9),)
 
 
+def test_run_reports_the_ends_also_of_what_it_has_read_to_its_frozen_end() -> None:
+    member, kafka = PassingTime((owned(0, 0), owned(1, 0))), FakeEnds({0: 3, 1: 12})
+    session = a_run(member, {0: 1, 1: 9}, kafka)
+    first = read_on(session, session.identity, 2)
+    assert first.claims == (claim(0, 0, 1), claim(1, 0, 1))
+    kafka.ends[1] = 15
+    read_on(session, first)
+    assert session.report().ends == {T0: 3, T1: 15}
+
+
 class HandedOver(PassingTime):
     """Lets go of its partition with the first wait, and another member has it with the second."""
 
