@@ -26,7 +26,7 @@ from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.options.offset_specs import EARLIEST_LOCAL_POSITION, EARLIEST_POSITION, LATEST_POSITION
 
-__all__ = ["KafkaLookup", "TopicPartitions", "ask_offsets", "list_offsets", "local_log_starts"]
+__all__ = ["TRY_TIMEOUT_S", "KafkaLookup", "TopicPartitions", "ask_offsets", "list_offsets", "local_log_starts"]
 
 """A topic's name and a partition of it."""
 
@@ -34,7 +34,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-_TIMEOUT_S: Final = 5.0
+TRY_TIMEOUT_S: Final = 5.0
+"""The time that one try of a question may take, where nobody says another."""
 # Version 2 is the first that knows isolation levels (Kafka 0.11).
 _LIST_OFFSETS_MIN_VERSION: Final = 2
 # Version 8 is the first that knows the local part of a log (Kafka 3.5).
@@ -66,7 +67,7 @@ class KafkaLookup:
         self,
         settings: KafkaSettings,
         *,
-        timeout_s: float = _TIMEOUT_S,
+        timeout_s: float = TRY_TIMEOUT_S,
         retries: int = 0,
         retry_interval_s: float = 0.0,
         spare_s: float = 1.0,

@@ -37,7 +37,7 @@ from spark_kcoord.microbatch.commands import (
 from spark_kcoord.microbatch.frozen_run import FrozenRun
 from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange, passed_ends
 from spark_kcoord.microbatch.pace import Pace
-from spark_kcoord.microbatch.read_positions import ReadPositions, claims_between
+from spark_kcoord.microbatch.read_positions import ReadPositions, claims_ahead, claims_between
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.topic_watch import TopicWatch
 from spark_kcoord.microbatch.unread_batches import must_have_been_read
@@ -59,8 +59,9 @@ FIRST_ASSIGNMENT_TIMEOUT_S: Final = 10.0
 class BatchPlanner:
     """The state of a joined member's micro-batches.
 
-    One plan at a time. A plan that is given up between two commands, because one could not be answered, has committed
-    and claimed nothing that is not asked for again by the same call.
+    A Kafka that gives no answer soon is waited for up to `kafka_timeout_s` more, and up to `first_kafka_timeout_s`
+    before its first answer. One plan at a time. A plan that is given up between two commands, because one could not be
+    answered, has committed and claimed nothing that is not asked for again by the same call.
     """
 
     def __init__(
@@ -72,12 +73,14 @@ class BatchPlanner:
         rebalance_timeout_s: float,
         kafka_timeout_s: float,
         clock: Callable[[], float],
+        first_kafka_timeout_s: float = 0.0,
     ) -> None:
         self._joined = joined
         self._group_id = group_id
         self._fail_on_data_loss = fail_on_data_loss
         self._rebalance_timeout_s = rebalance_timeout_s
         self._kafka_timeout_s = kafka_timeout_s
+        self._first_kafka_timeout_s = first_kafka_timeout_s
         self._clock = clock
         self._has_seen_kafka = False
         self._quiet: tuple[Assignment, tuple[TopicPartition, ...], Mapping[TopicPartition, int]] | None = None
@@ -186,15 +189,16 @@ class BatchPlanner:
         try:
             ends = yield from self._ends(positions)
         except KafkaAwayError as error:
-            if not self._has_seen_kafka:
+            timeout_s = self._kafka_timeout_s if self._has_seen_kafka else self._first_kafka_timeout_s
+            if timeout_s <= 0:
                 raise
-            self._say_waiting(error)
+            self._say_waiting(error, timeout_s)
             if finished or self._has_offers:
                 # What is done is committed, and what is wanted back let go, before Kafka is waited for.
                 yield from self._advance(start, finished, ())
                 finished = ()
                 positions = self._done.of(usable, finished)
-            ends = yield from self._ends(positions, timeout_s=self._kafka_timeout_s)
+            ends = yield from self._ends(positions, timeout_s=timeout_s)
         is_patient = self._fail_on_data_loss and not is_single_run and self._frozen is None
         passed = ends if self._frozen is None else passed_ends(self._frozen, positions)
         gone = yield from self._bounds.out_of_range(usable, positions, ends, passed, is_patient=is_patient)
@@ -209,7 +213,7 @@ class BatchPlanner:
             self._run.note_ends(positions, ends)
         limits = replace(others, min_offsets=None) if is_single_run else others
         untils = yield from self._pace.untils(positions, ends, limit, limits)
-        next_claims = _next_claims(usable, positions, untils)
+        next_claims = claims_ahead(usable, positions, untils)
         if not next_claims and not finished and not self._has_offers:
             self._settled = start
             self._quiet = (assignment, tuple(sorted(positions)), ends) if self._frozen is None else None
@@ -220,7 +224,7 @@ class BatchPlanner:
             # A finished range was skipped, so its partition goes on somewhere else: where the group's offset is.
             positions = known
             untils = yield from self._pace.untils(positions, ends, limit, limits)
-            next_claims = _next_claims(usable, positions, untils)
+            next_claims = claims_ahead(usable, positions, untils)
             accepted = yield from self._advance(start, (), next_claims)
         if not accepted:
             return self._unchanged(start)
@@ -247,14 +251,14 @@ class BatchPlanner:
             try:
                 ends = yield from ask_offsets(ReadEnds(partitions))
             except KafkaAwayError as error:
-                self._say_waiting(error)
+                self._say_waiting(error, self._kafka_timeout_s)
                 ends = yield from ask_offsets(ReadEnds(partitions, self._kafka_timeout_s))
         except UnknownTopicError:
             return False
         return ends == before
 
-    def _say_waiting(self, error: KafkaAwayError) -> None:
-        _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, self._kafka_timeout_s)
+    def _say_waiting(self, error: KafkaAwayError, timeout_s: float) -> None:
+        _log.warning("group %s: %s Waiting for it up to %g s.", self._group_id, error, timeout_s)
 
     def _advance(
         self, start: StreamOffset, finished: tuple[Claim, ...], next_claims: tuple[Claim, ...]
@@ -491,10 +495,3 @@ class BatchPlanner:
                 "and reset the group's offsets."
             )
         _log.warning("group %s: %s Going on, because failOnDataLoss is false.", self._group_id, what)
-
-
-def _next_claims(
-    usable: Iterable[AssignedPartition], positions: Mapping[TopicPartition, int], untils: Mapping[TopicPartition, int]
-) -> tuple[Claim, ...]:
-    ahead = [one for one in usable if untils[one.topic, one.partition] > positions[one.topic, one.partition]]
-    return claims_between(ahead, positions, untils)

@@ -119,6 +119,7 @@ class QueryMember:
         rebalance_timeout_s: float,
         kafka_timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
+        first_kafka_timeout_s: float = 0.0,
     ) -> None:
         self._member = member
         self._kafka = kafka
@@ -138,6 +139,7 @@ class QueryMember:
             rebalance_timeout_s=rebalance_timeout_s,
             kafka_timeout_s=kafka_timeout_s,
             clock=clock,
+            first_kafka_timeout_s=first_kafka_timeout_s,
         )
 
     @property

@@ -71,3 +71,11 @@ def claims_between(
         )
         for one in owned
     )
+
+
+def claims_ahead(
+    owned: Iterable[AssignedPartition], positions: Mapping[TopicPartition, int], untils: Mapping[TopicPartition, int]
+) -> tuple[Claim, ...]:
+    """Return a claim on what lies between position and `until` of each partition that has something there."""
+    ahead = [one for one in owned if untils[one.topic, one.partition] > positions[one.topic, one.partition]]
+    return claims_between(ahead, positions, untils)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from coordinator.protocol.vocabulary import Handover, IsolationLevel
-from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.fetch.offsets import TRY_TIMEOUT_S, KafkaLookup
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.member.client import MemberClient, MemberSettings
 from spark_kcoord.microbatch.query_member import QueryMember
@@ -135,6 +135,7 @@ def join_group(
         fail_on_data_loss=options.fail_on_data_loss,
         rebalance_timeout_s=options.rebalance_timeout_ms / 1000,
         kafka_timeout_s=options.fetch_timeout_ms / 1000,
+        first_kafka_timeout_s=options.offset_retries * (TRY_TIMEOUT_S + options.offset_retry_interval_ms / 1000),
     )
     if frozen is not None:
         session.freeze_ends(frozen.ends)

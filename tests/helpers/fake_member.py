@@ -202,6 +202,7 @@ def a_session(
     *,
     fail: bool = True,
     clock: Callable[[], float] = lambda: 0.0,
+    first_kafka_timeout_s: float = 0.0,
 ) -> QueryMember:
     """Return a session of group g that has joined; `ends` alone stand for a Kafka that answers with them."""
     return QueryMember(
@@ -213,4 +214,5 @@ def a_session(
         rebalance_timeout_s=30.0,
         kafka_timeout_s=120.0,
         clock=clock,
+        first_kafka_timeout_s=first_kafka_timeout_s,
     )

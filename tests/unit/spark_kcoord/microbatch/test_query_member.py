@@ -236,6 +236,16 @@ def test_a_kafka_that_never_answered_is_an_error_at_once() -> None:
     assert kafka.patience == [None]
 
 
+def test_a_kafka_that_never_answered_is_waited_for_as_long_as_is_wanted_behind_what_is_done() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 1, 5),))
+    away = KafkaAwayError("Kafka at k:1 gave no answer.")
+    member, kafka = FakeMember((owned(0, 5),)), FakeEnds({0: 9}, failures=[away])
+    session = a_session(member, kafka, first_kafka_timeout_s=15.0)
+    assert session.next_offset(start, None, is_single_run=False).claims == (claim(0, 5, 9),)
+    assert kafka.patience == [None, 15.0]
+    assert member.advanced == [(start.claims, ()), ((), (claim(0, 5, 9),))]
+
+
 def test_a_topic_deleted_under_a_query_is_data_loss(caplog: pytest.LogCaptureFixture) -> None:
     gone = UnknownTopicError("Kafka at k:1 has no topic t", ["t"])
     session = a_session(FakeMember((owned(0, 5),)), FakeEnds(failures=[gone]))
