@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
@@ -43,6 +43,9 @@ _log = logging.getLogger(__name__)
 ASSIGNMENT_TIMEOUT_S: Final = 60.0
 """The time that other members of the group have to let go of partitions that belong to this one."""
 
+OptionValue: TypeAlias = str | float | bool | None
+"""The value of an option, as Spark's readers take it."""
+
 REBALANCE_TIMEOUT: Final = "1h"
 """A block may take longer than a micro-batch."""
 
@@ -50,7 +53,7 @@ _SAY_EVERY_S: Final = 5.0
 
 
 def batch(
-    spark: SparkSession, options: Mapping[str, str], *, assignment_timeout_s: float = ASSIGNMENT_TIMEOUT_S
+    spark: SparkSession, options: Mapping[str, OptionValue], *, assignment_timeout_s: float = ASSIGNMENT_TIMEOUT_S
 ) -> GroupBatch:
     """Return a block in which what the group has not committed yet is a DataFrame, as a member of the group.
 
@@ -71,13 +74,19 @@ def batch(
     committed, naming the ranges, and UnreadBatchError, with nothing committed, when there are rows and no action read
     them. An error in the block goes on, and nothing is committed.
     """
-    names = {name.lower() for name in options}
-    given = dict(options)
+    given = _as_text(options)
+    names = {name.lower() for name in given}
     if not any(name.startswith("starting") for name in names):
         given["startingOffsets"] = "earliest"
     if "kcoord.rebalance.timeout" not in names:
         given["kcoord.rebalance.timeout"] = REBALANCE_TIMEOUT
     return GroupBatch(spark, given, parse_options(given, "group batch"), assignment_timeout_s)
+
+
+def _as_text(options: Mapping[str, OptionValue]) -> dict[str, str]:
+    """Return options as Spark's readers take them: numbers and booleans as text, and no None."""
+    named = {name: value for name, value in options.items() if value is not None}
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in named.items()}
 
 
 class GroupBatch:
