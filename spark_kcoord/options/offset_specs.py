@@ -9,6 +9,7 @@ a whole topic and ``committed`` are kcoord's own. Which words are allowed where 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeGuard
@@ -46,8 +47,8 @@ _TIME_FORM: Final = 'JSON such as {"topic": {"0": 1790000000000}} or {"topic": 1
 class OffsetSpec:
     """A start or end: ``word`` or ``time_ms`` for every partition, or else values by topic and partition.
 
-    ``partitions`` holds (topic, partition, value), ``topics`` holds (topic, value) for whole topics; the values are
-    positions, or times in ms when ``is_by_time``. ``option`` is the name of the option it was given by.
+    ``partitions`` holds (topic, partition, value), ``topics`` holds (topic, value) for whole topics, each in order; the
+    values are positions, or times in ms when ``is_by_time``. ``option`` is the name of the option it was given by.
     """
 
     word: str | None = None
@@ -87,10 +88,11 @@ class OffsetSpec:
         return frozenset(partition for name, partition, _ in self.partitions if name == topic)
 
     def _named(self, topic: str, partition: int) -> int | None:
-        for named_topic, named_partition, value in self.partitions:
-            if (named_topic, named_partition) == (topic, partition):
-                return value
-        return dict(self.topics).get(topic)
+        at = bisect_left(self.partitions, (topic, partition))
+        if at < len(self.partitions) and self.partitions[at][:2] == (topic, partition):
+            return self.partitions[at][2]
+        at = bisect_left(self.topics, (topic,))
+        return self.topics[at][1] if at < len(self.topics) and self.topics[at][0] == topic else None
 
 
 def parse_offset_spec(option: str, text: str, *, words: Iterable[str], positions: Iterable[int]) -> OffsetSpec:
