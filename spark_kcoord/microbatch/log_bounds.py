@@ -20,7 +20,15 @@ from coordinator.protocol.parts import LostPosition
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.held.holdings import AssignedPartition
 from spark_kcoord.member.core.session.patience import END_AGE_S
-from spark_kcoord.microbatch.commands import Planning, ReadHighWatermarks, ReadStarts, ask_offsets
+from spark_kcoord.microbatch.commands import (
+    AwaitChange,
+    Planning,
+    ReadAssignment,
+    ReadHighWatermarks,
+    ReadStarts,
+    ask_assignment,
+    ask_offsets,
+)
 
 __all__ = ["LogBounds", "OutOfRange", "passed_ends"]
 
@@ -70,6 +78,14 @@ class LogBounds:
         grant = (owned.topic, owned.partition, owned.owner_epoch)
         times = self._put_off.get(grant, (0, 0.0))[0]
         self._put_off[grant] = (times + 1, self._clock() + PAUSES_S[min(times, len(PAUSES_S) - 1)])
+
+    def await_next_report(self) -> Planning[None]:
+        """Wait until partitions may be reported again, where that is soon: to prove a loss takes END_AGE_S."""
+        now = self._clock()
+        left_s = min((until for _, until in self._put_off.values() if until > now), default=math.inf) - now
+        if left_s <= END_AGE_S:
+            known = yield from ask_assignment(ReadAssignment())
+            yield from ask_assignment(AwaitChange(known, left_s))
 
     def out_of_range(
         self,

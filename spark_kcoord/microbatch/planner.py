@@ -47,7 +47,7 @@ __all__ = ["UNLIMITED", "BatchPlanner"]
 
 _log = logging.getLogger(__name__)
 
-MOST_REPORTS: Final = 3
+MOST_REPORTS: Final = 5
 """The times in one plan that partitions may be found to have lost their positions; then the next call plans."""
 
 UNLIMITED: Final = BatchLimits()
@@ -393,8 +393,11 @@ class BatchPlanner:
                 has_new_starts = True
             elif result.committed is not None:
                 self._done.note(owned, result.committed)
-        if has_new_starts and (self._run is not None or self._frozen is not None):
-            yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
+        if self._run is not None or self._frozen is not None:
+            # There may be no later plan in which it is looked at again.
+            if has_new_starts:
+                yield from ask_assignment(AwaitAssignment(complete=True, timeout_s=FIRST_ASSIGNMENT_TIMEOUT_S))
+            yield from self._bounds.await_next_report()
 
     def _ends_at_brokers(
         self, partitions: tuple[TopicPartition, ...], timeout_s: float | None

@@ -1,12 +1,13 @@
 """When a run that ends by itself may end: read to its frozen ends, or somebody else's, or paused; else an error."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.parts import LostPosition, PartitionResult
 from spark_kcoord.errors import DataLossError, KcoordError
 from spark_kcoord.member.client import Assignment
 from spark_kcoord.member.holders import Holder
@@ -99,6 +100,39 @@ def test_run_reports_the_ends_also_of_what_it_has_read_to_its_frozen_end() -> No
     kafka.ends[1] = 15
     read_on(session, first)
     assert session.report().ends == {T0: 3, T1: 15}
+
+
+class SlowProof(PassingTime):
+    """Believes that a position is gone once two reports of it lie two seconds apart, as the coordinator does."""
+
+    reported_at_s: float | None = None
+    never = False
+
+    def report_out_of_range(self, partitions: Sequence[LostPosition]) -> tuple[PartitionResult, ...]:
+        if self.reported_at_s is None:
+            self.reported_at_s = self.now_s[0]
+        is_proven = self.now_s[0] - self.reported_at_s >= 2.0 and not self.never
+        self.report_error = ErrorCode.NONE if is_proven else ErrorCode.OFFSET_NOT_AVAILABLE
+        return super().report_out_of_range(partitions)
+
+
+@pytest.mark.parametrize("is_single_run", [True, False])
+def test_what_is_planned_once_waits_until_a_position_is_proven_to_be_gone(*, is_single_run: bool) -> None:
+    """A run with Once, and a block, which is asked for one micro-batch too: the next may come a day later."""
+    member = SlowProof((owned(0, 50), owned(1, 0)), granted_anew=(owned(0, 5, epoch=8),))
+    session = a_session(member, {0: 9, 1: 3}, fail=False, clock=lambda: member.now_s[0])
+    if not is_single_run:
+        session.freeze_ends({T0: 9, T1: 3})
+    batch = session.next_offset(session.identity, None, is_single_run=is_single_run)
+    assert batch.claims == (claim(0, 5, 9, epoch=8), claim(1, 0, 3))
+
+
+def test_what_is_planned_once_goes_on_without_a_position_that_is_not_proven_to_be_gone() -> None:
+    member = SlowProof((owned(0, 50), owned(1, 0)))
+    member.never = True
+    session = a_run(member, {0: 9, 1: 3}, fail=False)
+    assert session.next_offset(session.identity, None, is_single_run=False).claims == (claim(1, 0, 3),)
+    assert member.now_s[0] <= 5.0
 
 
 class HandedOver(PassingTime):
