@@ -40,6 +40,11 @@ _AGAIN_S: Final = 0.2
 _GETTING_READY: Final = ("[Error 14]", "[Error 15]", "[Error 16]")
 """Beginnings of an error of a group that passes: it loads, has no coordinator yet, or another one."""
 _LEFT_OUT: Final = "Kafka has not said whether it took it: look at the group, and ask again"
+_MOST_BYTES: Final = 256 * 1024
+"""Bytes of the records of one commit. Kafka writes these as one batch of its own topic, whose batches have by default
+1 MiB at most, and refuses all of a commit that is larger."""
+_RECORD_BYTES: Final = 64
+"""Bytes of a record besides its texts."""
 NO_SUCH_GROUP: Final = frozenset({"", "Dead"})
 WITHOUT_MEMBERS: Final = frozenset({"Empty", *NO_SUCH_GROUP})
 
@@ -182,8 +187,20 @@ class KafkaGroups:
     def write(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> dict[TopicPartition, str]:
         """Commit offsets for a group without members; return why a partition was refused, empty where it was not.
 
-        Raises KafkaGroupError.
+        Very many go in several commits. Raises KafkaGroupError when the first of them fails; after another one that
+        is the reason of its partitions and of those behind it.
         """
+        refused: dict[TopicPartition, str] = {}
+        for some in _in_parts(group_id, offsets):
+            try:
+                refused |= self._write_some(group_id, some)
+            except KafkaGroupError as error:
+                if not refused:
+                    raise
+                return {partition: refused.get(partition, str(error)) for partition in offsets}
+        return refused
+
+    def _write_some(self, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> Mapping[TopicPartition, str]:
         wanted = {
             KafkaPartition(*partition): OffsetAndMetadata(each.offset, each.metadata, each.leader_epoch)
             for partition, each in offsets.items()
@@ -209,6 +226,24 @@ class KafkaGroups:
                     why = say_failure(error, int(self._timeout_s * 1000))
                     raise KafkaGroupError(f"Kafka's group '{group_id}' could not be asked about: {why}") from error
             time.sleep(_AGAIN_S)
+
+
+def _in_parts(
+    group_id: str, offsets: Mapping[TopicPartition, Committed]
+) -> Iterator[Mapping[TopicPartition, Committed]]:
+    """Yield offsets, as many at a time as one commit has room for."""
+    some: dict[TopicPartition, Committed] = {}
+    taken = 0
+    for partition, each in offsets.items():
+        texts = (group_id, partition[0], each.metadata)
+        size = _RECORD_BYTES + sum(len(text.encode()) for text in texts)
+        if some and taken + size > _MOST_BYTES:
+            yield some
+            some, taken = {}, 0
+        some[partition] = each
+        taken += size
+    if some:
+        yield some
 
 
 def _why(kind: type[KafkaError]) -> str:

@@ -3,10 +3,11 @@
 from pathlib import Path
 
 import pytest
-from kafka.errors import NoError
+from kafka.errors import InvalidCommitOffsetSizeError, NoError, TopicAuthorizationFailedError
+from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPartition
 
-from coordinator.cli.moving.kafka_groups import Committed, KafkaGroup, KafkaGroups, read_kafka_config
+from coordinator.cli.moving.kafka_groups import Committed, KafkaGroup, KafkaGroupError, KafkaGroups, read_kafka_config
 from coordinator.cli.moving.ways_out import StartingOffsets, for_kafka, planned, starting_offsets, written
 from coordinator.client.security import SecurityError
 from coordinator.protocol.errors import ErrorCode
@@ -114,3 +115,49 @@ def test_a_partition_of_which_kafkas_answer_says_nothing_is_not_told_as_written(
     refused = KafkaGroups(ShortAdmin(), 1.0).write("g", {T0: Committed(1), T1: Committed(2)})
     assert refused[T0] == ""
     assert "has not said whether it took it" in refused[T1]
+
+
+class WholeAdmin:
+    """A Kafka that takes what one record batch of its own topic of offsets has room for, and refuses the rest whole."""
+
+    MOST_BYTES = 1024 * 1024
+
+    def __init__(self, *, fails_at: int | None = None) -> None:
+        self.asked: list[int] = []
+        self.taken: dict[tuple[str, int], int] = {}
+        self._fails_at = fails_at
+
+    def alter_group_offsets(
+        self, group: str, wanted: dict[KafkaPartition, OffsetAndMetadata]
+    ) -> dict[KafkaPartition, object]:
+        if len(self.asked) == self._fails_at:
+            raise TopicAuthorizationFailedError("not you")
+        self.asked.append(len(wanted))
+        texts = [len(group.encode()) + len(part.topic) + len(each.metadata.encode()) for part, each in wanted.items()]
+        if sum(texts) + 50 * len(texts) > self.MOST_BYTES:
+            return dict.fromkeys(wanted, InvalidCommitOffsetSizeError)
+        self.taken |= {tuple(part): each.offset for part, each in wanted.items()}
+        return dict.fromkeys(wanted, NoError)
+
+
+@pytest.mark.parametrize(("partitions", "letters", "parts"), [(10_000, 70, 6), (2_000, 4_096, 33), (1, 4_096, 1)])
+def test_very_many_offsets_are_written_in_parts_that_kafka_has_room_for(
+    partitions: int, letters: int, parts: int
+) -> None:
+    admin = WholeAdmin()
+    wanted = {("events", number): Committed(number, None, "é" * (letters // 2)) for number in range(partitions)}
+    assert set(KafkaGroups(admin, 1.0).write("ingest", wanted).values()) == {""}
+    assert admin.taken == {partition: each.offset for partition, each in wanted.items()}
+    assert len(admin.asked) == parts
+
+
+def test_parts_that_were_written_before_kafka_failed_are_told_as_written() -> None:
+    admin = WholeAdmin(fails_at=1)
+    wanted = {("events", number): Committed(number, None, "x" * 100) for number in range(10_000)}
+    refused = KafkaGroups(admin, 1.0).write("ingest", wanted)
+    assert [partition for partition, why in refused.items() if not why] == list(admin.taken)
+    assert {why for why in refused.values() if why} == {
+        "Kafka's group 'ingest' could not be asked about: TopicAuthorizationFailedError: not you"
+    }
+    with pytest.raises(KafkaGroupError):
+        KafkaGroups(WholeAdmin(fails_at=0), 1.0).write("ingest", wanted)
