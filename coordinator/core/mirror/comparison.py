@@ -14,6 +14,11 @@ from coordinator.core.groups.hard.tables.committed_table import CommittedTable
 from coordinator.core.groups.partitions.partition_table import is_same_topic
 
 _PIECE: Final = 250
+_MOST_BYTES: Final = 512 * 1024
+"""Bytes of one write. Kafka takes a write as one batch of its own topic, whose batches have by default 1 MiB at most,
+and refuses all of one that is larger."""
+_RECORD_BYTES: Final = 164
+"""Bytes of an offset there besides its texts, with the longest prefix."""
 _DOUBTED: Final = -1
 """In the place of an offset: Kafka has one, perhaps, and another one than ever was committed."""
 
@@ -61,28 +66,42 @@ class Comparison:
     """One look at a group. With `is_whole` every offset counts as lacking."""
 
     def __init__(
-        self, table_of: Callable[[], CommittedTable], id_of: Callable[[str], str | None], told: Told, *, is_whole: bool
+        self,
+        group_id: str,
+        table_of: Callable[[], CommittedTable],
+        id_of: Callable[[str], str | None],
+        told: Told,
+        *,
+        is_whole: bool,
     ) -> None:
+        self._record_bytes = _RECORD_BYTES + len(group_id.encode())
         self._table_of = table_of
         self._id_of = id_of
         self._told = told
         self._is_whole = is_whole
         # It does not refer to this object: one that is given up is freed without a round of the collector.
         self._pieces = _pieces(table_of, told.offsets)
+        self._left: tuple[str, Sequence[int]] | None = None
+        """The part of a piece that the last write had no room for."""
         self.is_over = False
 
     def go_on(self, most: int) -> tuple[int, Difference]:
-        """Look at about so many partitions more; returns how many, and what Kafka lacks of them."""
-        looked = 0
+        """Look at about so many partitions more; returns how many, and what Kafka lacks of them.
+
+        Fewer are looked at where one write has no room for more.
+        """
+        looked, room = 0, _MOST_BYTES
         written: dict[str, list[_Row]] = {}
         deleted: dict[str, list[int]] = {}
-        for topic, numbers in self._pieces:
-            self._look(topic, numbers, written, deleted)
-            looked += len(numbers)
-            if looked >= most:
+        while looked < most and room > 0:
+            piece = self._left or next(self._pieces, None)
+            if piece is None:
+                self.is_over = True
                 break
-        else:
-            self.is_over = True
+            topic, numbers = piece
+            seen, room = self._look(topic, numbers, room, written, deleted)
+            self._left = (topic, numbers[seen:]) if seen < len(numbers) else None
+            looked += seen
         return looked, Difference(
             tuple(_in_columns(topic, rows) for topic, rows in written.items()),
             tuple((topic, tuple(numbers)) for topic, numbers in deleted.items()),
@@ -92,12 +111,16 @@ class Comparison:
         self,
         topic: str,
         numbers: Sequence[int],
+        room: int,
         written: dict[str, list[_Row]],
         deleted: dict[str, list[int]],
-    ) -> None:
+    ) -> tuple[int, int]:
+        """Look at some partitions, until there is no room; returns how many, and the bytes that are left."""
         rows, topic_id = self._table_of().rows(topic), self._id_of(topic)
         known = self._told.offsets.get(topic, {})
-        for number in numbers:
+        for seen, number in enumerate(numbers):
+            if room <= 0:
+                return seen, room
             row = rows.get(number)
             if row is None or not (topic_id is None or is_same_topic(row.topic_id, topic_id)):
                 if number in known:
@@ -106,6 +129,8 @@ class Comparison:
             position = row.position_of(number)
             if self._is_whole or known.get(number) != position[0]:
                 written.setdefault(topic, []).append((number, *position))
+                room -= self._record_bytes + len(topic) + len(position[2].encode())
+        return len(numbers), room
 
 
 def _pieces(

@@ -246,7 +246,7 @@ class Mirror:
             known = state.groups.get(group_id)
             return CommittedTable() if known is None else known.offsets
 
-        group.comparison = Comparison(table, self._id_of, group.told, is_whole=group.is_whole)
+        group.comparison = Comparison(group_id, table, self._id_of, group.told, is_whole=group.is_whole)
         shard.busy[group_id] = None
 
     def _compare(self, shard: _Shard, group: _Group, most: int, now_ms: int) -> tuple[int, MirrorOffsets | None]:

@@ -9,6 +9,8 @@ from coordinator.core.events import LeadershipGiven, LeadershipTaken
 from coordinator.core.mirror.events import MirrorAnswered, Outcome
 from coordinator.core.mirror.mirrored import PAUSE_MS
 from coordinator.core.mirror.settings import MirrorSettings
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.messages.operators import (
     DeleteGroup,
     DeleteGroupResponse,
@@ -344,6 +346,20 @@ def test_a_large_group_is_written_piece_by_piece() -> None:
     writes = kafka.go_on(1_000)
     assert [sum(len(each.partitions) for each in write.topics) for write in writes] == [2_500, 2_500, 1_000]
     assert kafka.offsets["g"] == {("t", number): number for number in range(6_000)}
+
+
+def test_no_write_is_larger_than_kafkas_topic_of_offsets_has_room_for() -> None:
+    world = NodeWorld({"t": 600}, mirror=SETTINGS)
+    kafka = MirroredKafka(world)
+    parts = tuple(OffsetToCommit("t", number, number, metadata="x" * 4_096) for number in range(600))
+    for some in (parts[:200], parts[200:400], parts[400:]):
+        asked = CommitOffsets("g", in_columns(some))
+        assert world.connect().ask(asked, CommitOffsetsResponse).accepted == 200
+    writes = kafka.go_on(2_000)
+    sizes = [sum(len("".join(each.metadata)) + 64 * len(each.partitions) for each in write.topics) for write in writes]
+    assert max(sizes) < 1024 * 1024
+    assert len(writes) < 8
+    assert kafka.offsets["g"] == {("t", number): number for number in range(600)}
 
 
 def test_so_many_groups_of_a_shard_are_written_at_once() -> None:
