@@ -1,6 +1,7 @@
 """The partitions that Kafka has of topics, and that a list of offsets does not name: those that came after it."""
 
 from collections.abc import Iterable, Sequence
+from itertools import count, islice, takewhile
 from typing import Final
 
 import typer
@@ -10,13 +11,13 @@ from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.notes import DocCode
 from coordinator.client.operating.author import who_asks
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.ids import MAX_NAMED, TopicPartition
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import NewGroup, ResetTarget
 from coordinator.protocol.vocabulary import ResetKind
 
-_MOST_ASKED: Final = 50
-"""Partitions of one topic that are looked for at once behind those that are named."""
+_FIRST_ASKED: Final = 50
+"""Partitions of one topic that are looked for at first; where all of them are there, twice as many each time."""
 
 
 def not_named(
@@ -32,21 +33,22 @@ def not_named(
         numbers.setdefault(topic, set()).add(number)
     found: list[TopicPartition] = []
     for topic, known in numbers.items():
-        wanted = [number for number in range(max(known)) if number not in known]
-        begin = max(known) + 1
+        # From 0 on, for those of a topic have no gaps: a number that is far too large costs nothing.
+        others = (number for number in count() if number not in known)
+        most = _FIRST_ASKED
         while True:
-            last = (topic, begin + _MOST_ASKED - 1)
-            there = _that_are_there(topic, [*wanted, *range(begin, begin + _MOST_ASKED)], group, coordinator, timeout_s)
-            found += there
-            if last not in there:
+            wanted = list(islice(others, most))
+            there = _that_are_there(topic, wanted, group, coordinator, timeout_s)
+            found += takewhile(there.__contains__, ((topic, number) for number in wanted))
+            if len(there) < len(wanted):
                 break
-            begin, wanted = begin + _MOST_ASKED, []
+            most = min(2 * most, MAX_NAMED)
     return tuple(found)
 
 
 def _that_are_there(
     topic: str, numbers: Sequence[int], group: str, coordinator: str, timeout_s: float
-) -> list[TopicPartition]:
+) -> set[TopicPartition]:
     targets = tuple(ResetTarget(topic, number, ResetKind.EARLIEST) for number in numbers)
 
     def ask(some: tuple[ResetTarget, ...]) -> ResetOffsetsResponse:
@@ -60,8 +62,8 @@ def _that_are_there(
                 f"which partitions topic {topic} has is not known for now: {result.message}", DocCode.NOT_KNOWN_NOW
             )
             raise typer.Exit(ExitCode.REFUSED_BY_STATE)
-    return [
+    return {
         (result.topic, result.partition)
         for result in results
         if result.error is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    ]
+    }

@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
+from coordinator.protocol.messages.operators import ResetOffsets
 from tests.helpers.node_world import NodeWorld
 from tests.helpers.spark_checkpoint import Checkpoint
 from tests.unit.cli.verbs.moving.conftest import Run
@@ -83,6 +84,17 @@ def test_very_many_new_partitions_are_all_found(run: Run, tmp_path: Path) -> Non
     made = Checkpoint(tmp_path).offsets(0, {"t": {"1": 20, "3": 20}}).commit(0)
     run(world, *words(str(made.path), "--execute"))
     assert world.committed() == {("t", number): 20 if number in {1, 3} else 10 for number in range(130)}
+
+
+def test_a_partition_with_a_number_far_too_large_is_refused_and_nothing_is_looked_for_up_to_it(
+    run: Run, tmp_path: Path
+) -> None:
+    world = NodeWorld({"t": 2}, shards=1)
+    world.kafka.absent |= {("t", number) for number in range(2, 30_001)}
+    made = Checkpoint(tmp_path).offsets(0, {"t": {"0": 20, "30000": 20}}).commit(0)
+    ran = run(world, *words(str(made.path), "--execute"))
+    assert (ran.exit_code, world.committed()) == (3, {T0: 20, T1: 10})
+    assert sum(len(asked.targets) for asked in ran.asked if isinstance(asked, ResetOffsets)) < 100
 
 
 def test_offset_that_would_move_back_is_left_alone_and_said(run: Run, world: NodeWorld, checkpoint: str) -> None:
