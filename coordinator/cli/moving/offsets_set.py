@@ -2,17 +2,18 @@
 
 A group that is not there is made. A partition whose offset would move back is left as it is unless that is asked for,
 and is shown with what would be read again; so a list of offsets that is older than its group never takes it back
-unseen. An offset after the end is one of another log than Kafka has: it is refused, for a reset would move it to the
-end, and pass over what nobody has read. What owners hold waits for them, as every reset does.
+unseen. One that the group has already is not set again, unless a reset that is pending would take it away. An offset
+after the end is one of another log than Kafka has: it is refused, for a reset would move it to the end, and pass over
+what nobody has read. What owners hold waits for them, as every reset does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from coordinator.cli.moving.reset_results import write_results
-from coordinator.cli.parts.asking import ask_for, ask_in_portions
+from coordinator.cli.parts.asking import ask_for, ask_if_there, ask_in_portions
 from coordinator.cli.parts.deciding import end_with_results
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.tables import OutputFormat
@@ -20,10 +21,15 @@ from coordinator.client.operating.author import who_asks
 from coordinator.client.operating.resets import delta_of
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
-from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.messages.operators import (
+    DescribeControls,
+    DescribeControlsResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
 from coordinator.protocol.parts import NewGroup, ResetResult, ResetTarget
 from coordinator.protocol.text.counts import counted
-from coordinator.protocol.vocabulary import ResetKind
+from coordinator.protocol.vocabulary import ControlKind, ResetKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +65,10 @@ class Outcome:
 
 def set_offsets(wish: Wish, manner: Manner) -> Outcome:
     """Return what is done or would be; a refusal of the whole group ends the program."""
+    about_to_move = _about_to_move(wish.group, manner)
     asked = _ask(wish, wish.targets, manner, dry=True)
     shown = [
-        _unless_it_is_there(_unless_after_the_end(target, result))
+        _unless_it_is_there(_unless_after_the_end(target, result), about_to_move)
         for target, result in zip(wish.targets, asked, strict=True)
     ]
     done = {_place(result): result for result in shown}
@@ -69,7 +76,9 @@ def set_offsets(wish: Wish, manner: Manner) -> Outcome:
     done |= refused
     if not manner.dry:
         # Without any that is accepted a group is not made; one that is to have no offsets at all is.
-        wanted = [target for target in wish.targets if _is_to_be_set(done[target.topic, target.partition])]
+        wanted = [
+            target for target in wish.targets if _is_to_be_set(done[target.topic, target.partition], about_to_move)
+        ]
         if wanted or not wish.targets:
             done |= {_place(result): result for result in _ask(wish, wanted, manner, dry=False)}
     results = tuple(done[target.topic, target.partition] for target in wish.targets)
@@ -116,13 +125,27 @@ def _tell(group: str, results: Sequence[ResetResult], manner: Manner) -> None:
         )
 
 
-def _is_to_be_set(result: ResetResult) -> bool:
-    return result.error is ErrorCode.NONE and delta_of(result) != 0
+def _about_to_move(group: str, manner: Manner) -> frozenset[TopicPartition]:
+    """Return the partitions with a reset that is pending: they do not go on where they are committed."""
+    answer = ask_if_there(manner.coordinator, DescribeControls(group), manner.timeout_s, DescribeControlsResponse)
+    return frozenset(
+        (control.topic, control.partition)
+        for control in (answer.controls if answer is not None else ())
+        if control.kind == ControlKind.RESET_PENDING and control.partition is not None
+    )
 
 
-def _unless_it_is_there(result: ResetResult) -> ResetResult:
+def _is_there(result: ResetResult, about_to_move: Container[TopicPartition]) -> bool:
+    return delta_of(result) == 0 and _place(result) not in about_to_move
+
+
+def _is_to_be_set(result: ResetResult, about_to_move: Container[TopicPartition]) -> bool:
+    return result.error is ErrorCode.NONE and not _is_there(result, about_to_move)
+
+
+def _unless_it_is_there(result: ResetResult, about_to_move: Container[TopicPartition]) -> ResetResult:
     """Have an offset that is the group's already wait for nobody: its owner is not stopped for it."""
-    return replace(result, is_pending=False) if delta_of(result) == 0 else result
+    return replace(result, is_pending=False) if _is_there(result, about_to_move) else result
 
 
 def is_after_the_end(target: ResetTarget, result: ResetResult) -> bool:

@@ -195,7 +195,11 @@ def _tell_settings(group: GroupKept, before: DescribeGroupResponse | None) -> No
 def _write(outcomes: Sequence[Outcome], controls: Sequence[ControlResult], output: OutputFormat, *, dry: bool) -> None:
     """Write what changes or is refused; partitions that are where the backup has them are only counted."""
     results = [(one.group, each) for one in outcomes for each in one.results]
-    shown = [(group, each) for group, each in results if each.error is not ErrorCode.NONE or delta_of(each) != 0]
+    shown = [
+        (group, each)
+        for group, each in results
+        if each.error is not ErrorCode.NONE or delta_of(each) != 0 or each.is_pending
+    ]
     if output.is_document:
         offsets = [row_as_json(group, each, dry=dry) for group, each in shown]
         write_document(output, {"offsets": offsets, "controls": [control.as_json() for control in controls]})

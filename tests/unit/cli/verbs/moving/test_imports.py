@@ -6,7 +6,8 @@ import pytest
 
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
-from coordinator.protocol.messages.operators import ResetOffsets
+from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
+from coordinator.protocol.parts import ResetPolicy, ResetTarget
 from tests.helpers.node_world import NodeWorld
 from tests.helpers.spark_checkpoint import Checkpoint
 from tests.unit.cli.verbs.moving.conftest import Run
@@ -128,6 +129,20 @@ def test_offset_that_kafka_has_deleted_is_moved_on_and_said(run: Run, world: Nod
     made = Checkpoint(tmp_path).offsets(0, {"t": {"0": 4, "1": 30}}).commit(0)
     ran = run(world, *words(str(made.path), "--execute", "-o", "json"))
     assert ran.data[0]["remark"] == "offset 4 is before the first one; set to 10"
+
+
+def test_offset_that_is_there_is_set_where_a_reset_that_is_pending_would_take_it_away(
+    run: Run, world: NodeWorld, checkpoint: str
+) -> None:
+    member = world.join("m1", topics=("t",), reset_policy=ResetPolicy("earliest"))
+    for partition, offset in ((T0, 20), (T1, 30)):
+        member.commit(partition, offset)
+    by_mistake = ResetOffsets("g", (ResetTarget(*T0, "latest"),), "bob", is_dry_run=False)
+    assert world.connect().ask(by_mistake, ResetOffsetsResponse).results[0].is_pending
+    ran = run(world, *words(checkpoint, "--execute", "-o", "json"))
+    assert [(row["delta"], row["state"]) for row in ran.data] == [(0, "pending"), (0, "set")]
+    member.leave()
+    assert world.committed() == {T0: 20, T1: 30}, "the records up to the end have been read by nobody"
 
 
 @pytest.mark.parametrize(
