@@ -69,8 +69,11 @@ def parse_duration(text: str) -> int:
         raise typer.BadParameter(str(error)) from error
 
 
-def read_csv(path: Path, group: str) -> tuple[ResetTarget, ...]:
-    """Read the offsets of a group from a file; raises typer.BadParameter naming the line that is wrong."""
+def read_csv(path: Path, group: str, *, is_one_of_several: bool) -> tuple[ResetTarget, ...]:
+    """Read the offsets of a group from a file; raises typer.BadParameter naming the line that is wrong.
+
+    Of several groups each line names its own: one group's offsets say nothing of where another is.
+    """
     try:
         lines = list(csv.reader(path.read_text(encoding="utf-8-sig").splitlines()))
     except OSError as error:
@@ -81,7 +84,10 @@ def read_csv(path: Path, group: str) -> tuple[ResetTarget, ...]:
     for number, line in enumerate(lines, 1):
         if not line:
             continue
-        target = _read_line([cell.strip() for cell in line], group, f"{path}, line {number}")
+        cells, where = [cell.strip() for cell in line], f"{path}, line {number}"
+        if is_one_of_several and len(cells) != 4:
+            raise typer.BadParameter(f"{where}: '{','.join(cells)}' is not group,topic,partition,offset")
+        target = _read_line(cells, group, where)
         if target is not None and targets.setdefault((target.topic, target.partition), target) is not target:
             raise typer.BadParameter(f"{path}, line {number}: {target.topic}-{target.partition} is named twice")
     if not targets:

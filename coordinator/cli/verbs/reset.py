@@ -57,7 +57,11 @@ def reset_offsets(
     ] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="CSV", help="Lines of topic,partition,offset, or with the group in front."),
+        typer.Option(
+            "--from-file",
+            metavar="CSV",
+            help="Lines of topic,partition,offset; of several groups with the group in front.",
+        ),
     ] = None,
     cancel: Annotated[bool, typer.Option("--cancel", help="Drop resets that are pending.")] = False,
     release_claims: ReleaseClaims = False,
@@ -95,7 +99,11 @@ def reset_offsets(
         _cancel(coordinator, meant, topic, why, timeout, output, dry=dry)
         return
     # The whole file is read before anything is asked for: a line that is wrong leaves all groups as they are.
-    in_file = {one: read_csv(from_file, one) for one in meant} if from_file is not None else {}
+    in_file = (
+        {one: read_csv(from_file, one, is_one_of_several=group is None) for one in meant}
+        if from_file is not None
+        else {}
+    )
 
     def reset(group: str) -> tuple[ResetResult, ...]:
         if where is None:

@@ -317,6 +317,15 @@ class TestResetOfSeveralGroups:
         )
         assert (result.exit_code, result.asked) == (2, [ListGroups()])
 
+    def test_offsets_of_no_group_in_particular_are_not_set_for_several(self, run, tmp_path):
+        path = tmp_path / "offsets.csv"
+        path.write_text("tea,t,1,20\nt,0,20\n")
+        result = run(
+            ["reset-offsets", "--match", "te*", "--from-file", str(path), "--execute"], {ListGroups: self.KNOWN}
+        )
+        assert (result.exit_code, result.asked) == (2, [ListGroups()])
+        assert "line 2: 't,0,20' is not group,topic,partition,offset" in " ".join(result.stderr.split())
+
     def test_pending_resets_of_each_are_cancelled(self, run):
         def cancel(request):
             return CancelResetsResponse(results=(PartitionResult("t", 0, committed=len(request.group_id)),))
