@@ -1,8 +1,8 @@
 """The files of the audit log: one that is written, and those before it under its name with a growing number.
 
 Lines are whole and on disk when `write` returns. A file that has grown to its size is set aside before more is written,
-and the oldest ones are deleted. One that others have moved or deleted is begun anew. A line that a crash has cut short
-stays, and ends where it was cut.
+and the oldest ones are deleted. One that others have moved or deleted is begun anew. A link is followed: it stays, and
+files are set aside beside what it leads to. A line that a crash has cut short stays, and ends where it was cut.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ class AuditFiles:
             size = os.fstat(descriptor).st_size
             if size and os.pread(descriptor, 1, size - 1) != b"\n":
                 size += os.write(descriptor, b"\n")
-            _sync_folder(self._path.parent)
+            _sync_folder(Path(os.path.realpath(self._path)).parent)
         except BlockingIOError as error:
             os.close(descriptor)
             raise AuditFileError(
@@ -101,22 +101,25 @@ class AuditFiles:
             self._size = begin
 
     def _set_aside(self) -> None:
-        numbers = self._numbers()
-        if self._path.exists():  # else it was set aside, and there was no room for another one
-            self._path.rename(self._aside((numbers[-1] if numbers else 0) + 1))
+        path = Path(os.path.realpath(self._path))
+        numbers = _numbers(path)
+        if path.exists():  # else it was set aside, and there was no room for another one
+            path.rename(_aside(path, (numbers[-1] if numbers else 0) + 1))
         descriptor, size = self._open()
         os.close(self._descriptor)
         self._descriptor, self._size = descriptor, size
-        for number in self._numbers()[: -(self._files_max - 1) or None]:
-            self._aside(number).unlink()
+        for number in _numbers(path)[: -(self._files_max - 1) or None]:
+            _aside(path, number).unlink()
 
-    def _aside(self, number: int) -> Path:
-        return self._path.with_name(f"{self._path.name}.{number:06}")
 
-    def _numbers(self) -> list[int]:
-        """Return the numbers of the files that were set aside, in order."""
-        name = re.compile(re.escape(self._path.name) + r"\.(\d{6,})")
-        return sorted(int(found[1]) for each in self._path.parent.iterdir() if (found := name.fullmatch(each.name)))
+def _aside(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number:06}")
+
+
+def _numbers(path: Path) -> list[int]:
+    """Return the numbers of the files that were set aside, in order."""
+    name = re.compile(re.escape(path.name) + r"\.(\d{6,})")
+    return sorted(int(found[1]) for each in path.parent.iterdir() if (found := name.fullmatch(each.name)))
 
 
 def _sync_folder(folder: Path) -> None:

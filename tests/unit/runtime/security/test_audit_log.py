@@ -121,6 +121,22 @@ def test_a_file_that_somebody_else_has_taken_away_is_begun_anew(tmp_path: Path, 
     files.close()
 
 
+def test_a_link_stays_and_files_are_set_aside_beside_what_it_leads_to(tmp_path: Path) -> None:
+    disk, path = tmp_path / "disk", tmp_path / "audit.log"
+    disk.mkdir()
+    path.symlink_to(disk / "node-1.log")
+    files = AuditFiles(path, file_bytes=4096, files_max=2)
+    for number in range(4):
+        files.write([f"{number} ".encode() * 2048 + b"\n"])
+    assert path.is_symlink()
+    assert {each.name: each.read_text()[0] for each in disk.iterdir()} == {"node-1.log": "3", "node-1.log.000003": "2"}
+    path.unlink()
+    path.symlink_to(disk / "other.log")
+    files.write([b"4\n"])
+    files.close()
+    assert (disk / "other.log").read_text() == "4\n", "a link that leads elsewhere by now is followed"
+
+
 def test_two_nodes_do_not_write_one_file(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit.log", file_bytes=4096, files_max=3)
     with pytest.raises(AuditFileError, match="another process"):
