@@ -86,10 +86,14 @@ class LocalService(Running):
     def begin(self) -> None:
         """Start the process; `await_ready` says when it serves."""
         self._check_not_running()
-        self.data_dir.mkdir(parents=True, exist_ok=True)
+        try:
+            self.data_dir.mkdir(parents=True, exist_ok=True)
+            command = self._command()
+        except OSError as error:
+            raise LocalServiceError(f"{self.name} cannot be started: {error}.") from error
         self._child = ChildProcess(
             self.name,
-            self._command(),
+            command,
             log_path=self.log_path,
             environment=self._environment,
             stop_timeout_s=self._stop_timeout_s,
