@@ -116,14 +116,15 @@ def ask_in_portions(
 ) -> list[_Answer]:
     """Ask about the partitions that are named, as many at once as one request may name, and return the answers.
 
-    Where nothing is named, that is asked. A request that fails ends the program, and what is done by then is said.
+    Where nothing is named, that is asked. A request that fails ends the program, and so does Ctrl-C; what is done by
+    then is said.
     """
     answers: list[_Answer] = []
     done = 0
     for some in list(in_portions(named)) or [()]:
         try:
             answers.append(ask(some))
-        except typer.Exit:
+        except (typer.Exit, KeyboardInterrupt):
             if done and not dry:
                 notes.print(
                     f"The first {done} of {len(named)} partitions of group '{group}' are done all the same; `kcoord "

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from coordinator.cli import app
+from coordinator.cli.parts import asking as cli_asking
 from coordinator.cli.parts.reset_target import parse_datetime, parse_duration
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -581,6 +582,23 @@ class TestManyPartitions:
             "error: the coordinator refused: no room (STATE_LIMIT_REACHED) [KC-1007]\n" + self.DONE
         )
         assert [type(request) for request in result.asked] == [kind, kind]
+
+    def test_what_is_done_when_somebody_stops_it_is_said(self, run, monkeypatch):
+        """A shift that is asked for again would shift these twice."""
+        answers, asking = [ResetOffsetsResponse(), KeyboardInterrupt()], cli_asking.ask
+
+        def ask(coordinators, request, timeout_s):
+            if not isinstance(request, ResetOffsets):
+                return asking(coordinators, request, timeout_s)
+            answer = answers.pop(0)
+            if isinstance(answer, KeyboardInterrupt):
+                raise answer
+            return answer
+
+        monkeypatch.setattr(cli_asking, "ask", ask)
+        words = ["reset-offsets", "team", "--all-topics", "--shift-by", "-5", "--execute"]
+        result = run(words, {DescribeGroup: self.LARGE})
+        assert (result.exit_code, self.DONE in result.stderr) == (130, True)
 
     def test_nothing_is_done_by_a_dry_run(self, run):
         refusal = ErrorResponse(ErrorCode.STATE_LIMIT_REACHED, "no room")
