@@ -4,11 +4,11 @@ The first run that has no archive writes one when it ends cleanly; later runs ma
 that an archive fits its version and jars and goes on without it if not, so a stale one costs time only.
 """
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
 
-from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.jars import JarSet, cache_directory
 from coordinator.local.java.runtime import Java
 
@@ -38,16 +38,20 @@ class ClassArchive:
         return [_QUIET, f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
 
     def keep(self) -> None:
-        """Move what the run has written into the cache; nothing happens if it was killed before."""
+        """Move what the run has written into the cache; nothing happens if it was killed before.
+
+        A cache that does not take it costs the next run time, and this one nothing.
+        """
         if self._wanted is None or not self._scratch.exists():
             return
+        beside = self._wanted.with_suffix(f".{os.getpid()}")
         try:
             self._wanted.parent.mkdir(parents=True, exist_ok=True)
-            beside = self._wanted.with_suffix(f".{os.getpid()}")
             shutil.move(self._scratch, beside)
             beside.replace(self._wanted)
-        except OSError as error:
-            raise LocalServiceError(f"{self._wanted} cannot be written: {error}.") from error
+        except OSError:
+            with contextlib.suppress(OSError):
+                beside.unlink()  # a part of it, where the disk is full
         self._wanted = None
 
     def _place(self, java: Java) -> Path:
