@@ -12,8 +12,9 @@ from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.account import bytes_of
 from coordinator.core.groups.hard.state import Grant, GroupState
 from coordinator.core.groups.hard.tables.claim_table import OpenClaim
+from coordinator.core.groups.hard.tables.committed_table import Committed
 from coordinator.core.groups.partitions.pages import next_names, next_numbers
-from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
 from coordinator.core.groups.status import group_status, member_status
 from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import (
@@ -121,7 +122,7 @@ def _describe_partitions(
                 topic=topic,
                 partition=number,
                 committed=committed,
-                end_offset=desk.catalog.end_of(topic, number),
+                end_offset=end_for(desk, topic, number, known),
                 member_id=grant.member_id if grant is not None else None,
                 owner_epoch=grant.owner_epoch if grant is not None else None,
                 is_stopping=grant is not None and grant.is_stopping,
@@ -130,6 +131,17 @@ def _describe_partitions(
                 leader_epoch=leader_epoch,
                 stream=stream_of(group, (topic, number)) if grant is not None and grant.stream is not None else None,
             )
+
+
+def end_for(desk: Desk, topic: str, number: int, known: Committed | None) -> int | None:
+    """Return the end of the log that a partition's committed offset is of, when known.
+
+    A topic that was deleted and made again has another log, of which that offset says nothing.
+    """
+    now = desk.catalog.topic(topic) if known is not None else None
+    if known is not None and now is not None and not is_same_topic(known.topic_id, now.topic_id):
+        return None
+    return desk.catalog.end_of(topic, number)
 
 
 def _describe_claim(

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from coordinator.core.groups.describe import end_for
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.account import bytes_of
 from coordinator.core.groups.hard.tables.committed_table import positions
@@ -89,5 +90,5 @@ def _piece(desk: Desk, group_id: str, topic: str, numbers: list[int]) -> Partiti
         tuple(there),
         tuple([position[0] for position in positions(rows, there) if position is not None]),
         tuple([rows[number].commit_ms for number in there]),
-        tuple([desk.catalog.end_of(topic, number) for number in there]),
+        tuple([end_for(desk, topic, number, rows[number]) for number in there]),
     )

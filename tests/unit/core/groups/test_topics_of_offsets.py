@@ -2,11 +2,13 @@
 
 from msgspec.structs import replace
 
+from coordinator.core.events import EndOffsetsRead
 from coordinator.core.groups.hard.replay.replay import replay
 from coordinator.core.groups.hard.snapshot import records_of
 from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
+from coordinator.core.requests.survey import PartitionsSeen
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse
 from coordinator.protocol.messages.operators import (
@@ -107,6 +109,19 @@ class TestTheyGetTheIdOfTheirTopic:
         commit(world, (T0, 60))
         self.made_again(world)
         assert self.start(world) == 10, "its records up to 60 are others than those that were read"
+
+    def test_so_that_no_lag_is_counted_from_it_to_the_end_of_one_that_is_made_again(self) -> None:
+        world = NodeWorld({"t": 1}, shards=1)
+        commit(world, (T0, 60))
+        self.made_again(world)
+        world.happen(EndOffsetsRead({T0: 40}))
+        (row,) = world.describe().partitions
+        assert (row.committed, row.end_offset) == (60, None), "nobody has read the 40 records that are there"
+        _, seen = world.node.survey(range(1))
+        assert isinstance(seen, PartitionsSeen)
+        assert (seen.committed, seen.ends) == ((60,), (None,))
+        set_to(world, T0, 15)
+        assert [row.end_offset for row in world.describe().partitions] == [40]
 
     def test_and_nothing_else_of_them_changes(self) -> None:
         world = NodeWorld({"t": 1})
