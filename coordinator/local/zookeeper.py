@@ -18,7 +18,7 @@ from coordinator.local.errors import LocalServiceError
 from coordinator.local.java.class_archive import ClassArchive
 from coordinator.local.java.jars import JarSet, Module, ReportProgress, resolve_jars
 from coordinator.local.java.runtime import find_java
-from coordinator.local.kafka.files import logging_properties
+from coordinator.local.kafka.files import escaped, logging_properties
 from coordinator.local.process.ports import LOOPBACK, free_ports
 from coordinator.local.process.running import Running
 from coordinator.local.process.service import LocalService
@@ -181,7 +181,7 @@ class LocalZooKeeper(LocalService):
             "4lw.commands.whitelist": "srvr,mntr,cons",
             **self._config,
         }
-        lines = "".join(f"{name}={value}\n" for name, value in properties.items())
+        lines = "".join(f"{name}={escaped(value)}\n" for name, value in properties.items())
         (self.data_dir / "zoo.cfg").write_text(lines)
         (self.data_dir / "log4j2.properties").write_text(logging_properties(self._log_level))
 

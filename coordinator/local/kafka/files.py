@@ -64,7 +64,7 @@ def broker_properties(
         "log.dirs": str(storage),
         **overrides,
     }
-    return "".join(f"{name}={_escaped(value)}\n" for name, value in properties.items())
+    return "".join(f"{name}={escaped(value)}\n" for name, value in properties.items())
 
 
 def logging_properties(level: str) -> str:
@@ -80,5 +80,12 @@ def logging_properties(level: str) -> str:
     )
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n")
+def escaped(value: str) -> str:
+    """Return a value as Java reads it in a file of properties, which is Latin-1 whatever the machine writes."""
+    plain = value.replace("\\", "\\\\").replace("\n", "\\n")
+    return "".join(letter if letter.isascii() else _as_units(letter) for letter in plain)
+
+
+def _as_units(letter: str) -> str:
+    data = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{data[at] << 8 | data[at + 1]:04x}" for at in range(0, len(data), 2))
