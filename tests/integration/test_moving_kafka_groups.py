@@ -2,13 +2,16 @@
 
 import csv
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer as NewerConsumer
-from kafka import KafkaConsumer
+from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.admin import ConfigResource, ConfigResourceType
 
+from coordinator.cli.moving.kafka_groups import Committed, kafka_groups
 from kcoord import Consumer
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.kcoord_command import kcoord
@@ -122,3 +125,32 @@ def test_group_of_the_newer_protocol_is_seen_to_have_members_and_is_taken_over_w
 def test_group_that_kafka_does_not_have_is_not_found(coordinator: "LocalCoordinator") -> None:
     said = kcoord(coordinator, "import", "kafka-group", "no-\x1b[31msuch", "--as", "g", exit_code=3)
     assert said.stderr.splitlines()[-1] == r"Consumer group 'no-\x1b[31msuch' does not exist in Kafka."
+
+
+def test_offsets_for_which_one_commit_has_no_room_go_in_several(kafka: "LocalKafka", topic: Callable[..., str]) -> None:
+    name, partitions = topic(300), 300
+    offsets = {(name, number): Committed(number, None, "x" * 4_096) for number in range(partitions)}
+    with kafka_groups([kafka.bootstrap_servers], {}, 30.0) as groups:
+        assert groups.read(f"{name}-at-once").offsets == {}  # and Kafka has a topic of offsets from now on
+        with as_large_as_by_default(kafka):
+            at_once = groups._write_some(f"{name}-at-once", offsets)
+            assert all(at_once.values()), "Kafka takes this much at once: the test proves nothing"
+            assert groups.read(f"{name}-at-once").offsets == {}
+
+            assert groups.write(f"{name}-in-parts", offsets) == dict.fromkeys(offsets, "")
+        assert groups.read(f"{name}-in-parts").offsets == offsets
+
+
+@contextmanager
+def as_large_as_by_default(kafka: "LocalKafka") -> Iterator[None]:
+    """Have Kafka's topic of offsets take batches as large as Kafka does by default; the brokers of tests take more."""
+    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
+
+        def set_limit(configs: dict[str, str]) -> None:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", configs)])
+
+        set_limit({"max.message.bytes": str(1024 * 1024 + 12)})
+        try:
+            yield
+        finally:
+            set_limit({})

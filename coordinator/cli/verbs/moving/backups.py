@@ -44,6 +44,9 @@ from coordinator.protocol.vocabulary import ControlKind
 BACKUP_COLUMNS: Final = ("GROUP", "#OFFSETS", "PAUSED", "#PAUSED", "#DRAINED", "#PENDING")
 """Of each group: its offsets, whether it is paused as a whole, its paused partitions, drained members, resets."""
 
+_MOST_READS: Final = 10
+"""So often the offsets of a group are read whose pauses, drains or resets change all the time."""
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, a JSON document.")]
 
 
@@ -90,10 +93,21 @@ def backup(
 
 
 def _kept(group: str, coordinator: str, timeout: float) -> GroupKept | None:
-    """Return a group as a backup has it; None where it has gone meanwhile."""
+    """Return a group as a backup has it; None where it has gone meanwhile.
+
+    Offsets and controls are of one time: a pending reset that is done in between would be restored over what was
+    committed since.
+    """
     described = ask_if_there(coordinator, DescribeGroup(group), timeout, DescribeGroupResponse)
     controls = ask_if_there(coordinator, DescribeControls(group), timeout, DescribeControlsResponse)
-    offsets = ask_if_there(coordinator, FetchOffsets(group), timeout, FetchOffsetsResponse)
+    for _ in range(_MOST_READS):
+        offsets = ask_if_there(coordinator, FetchOffsets(group), timeout, FetchOffsetsResponse)
+        before, controls = (
+            controls,
+            ask_if_there(coordinator, DescribeControls(group), timeout, DescribeControlsResponse),
+        )
+        if before == controls:
+            break
     if described is None or controls is None or offsets is None:
         notes.print(f"Group '{group}' has gone while it was read, and is not in the backup.")
         return None

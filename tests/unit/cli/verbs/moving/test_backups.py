@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from coordinator.cli.moving.backup import encode, read, write
 from coordinator.cli.verbs.moving import backups
 from coordinator.protocol.columns import OffsetToCommit, in_columns
-from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FindCoordinatorResponse
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FindCoordinatorResponse
 from coordinator.protocol.messages.operators import (
     ChangeDrain,
     ChangeDrainResponse,
@@ -238,6 +238,29 @@ def test_pending_reset_is_where_the_group_is_restored_to(run: Run, tmp_path: Pat
     other = empty()
     restore(run, other, file, "--execute")
     assert other.committed()[T0] == 60
+
+
+def test_reset_that_is_done_while_the_group_is_read_is_not_restored_over_what_came_after(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, file = empty(), tmp_path / "backup.json"
+    set_to(world, 20)
+    member = world.join("m1", topics=("t",))
+    set_to(world, 12)
+    ask = backups.ask_if_there
+
+    def ask_late(coordinator: str, request: Any, *more: Any) -> Any:
+        if isinstance(request, FetchOffsets) and controls(world):
+            member.stopped(T0)
+            world.settle()
+            member.commit(T0, 15)
+        return ask(coordinator, request, *more)
+
+    monkeypatch.setattr(backups, "ask_if_there", ask_late)
+    assert run(world, "cluster", "backup", str(file)).stdout.splitlines()[1].split() == ["g", "2", "no", "0", "0", "0"]
+    other = empty()
+    restore(run, other, file, "--execute")
+    assert other.committed()[T0] == world.committed()[T0] == 15
 
 
 def test_drain_is_of_a_member_that_is_there(run: Run, tmp_path: Path) -> None:
