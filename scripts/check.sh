@@ -18,7 +18,7 @@ run_check() {
         tidy) $bin/python scripts/tidy.py ;;
         # A process that dies fails the run at once: a new one would hide it.
         pytest) $bin/python -m tests.quick_start \
-            $bin/python -m pytest -p tests.parallel --numprocesses 3 --max-worker-restart 0 --durations 15 --color="$color" ;;
+            $bin/python -m pytest -p tests.parallel --numprocesses 2 --max-worker-restart 0 --durations 15 --color="$color" ;;
         *) printf 'no check is called %s\n' "$1"; return 1 ;;
     esac
 }
