@@ -1,5 +1,7 @@
 """The file that a verb is to write: one that is there is replaced only when that is asked for, and no device ever."""
 
+import errno
+import os
 from pathlib import Path
 
 import typer
@@ -9,7 +11,10 @@ from coordinator.cli.parts.notes import DocCode
 
 
 def must_be_free(path: Path, what: str, *, replaces: bool, option: str) -> None:
-    """End with ERROR where `what` may not be written: a file is there and `option` was not given, or no file is."""
+    """End with ERROR where `what` may not be written.
+
+    A file is there and `option` was not given, what is there is no file, or its directory is not there or closed.
+    """
     try:
         path.lstat()
         if not path.is_file():
@@ -19,7 +24,10 @@ def must_be_free(path: Path, what: str, *, replaces: bool, option: str) -> None:
         else:
             return
     except FileNotFoundError:
-        return
+        folder = Path(os.path.realpath(path)).parent
+        if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+            return
+        why = f"cannot be written: {os.strerror(errno.EACCES if folder.is_dir() else errno.ENOENT)}"
     except OSError as error:  # the name is too long, or a directory on the way to it is closed to this user
         why = f"cannot be written: {error.strerror}"
     notes.error(f"{path} {why}", DocCode.FILE)

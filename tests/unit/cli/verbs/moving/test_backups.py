@@ -99,6 +99,7 @@ def test_file_is_for_its_maker_alone(file: Path) -> None:
 def test_place_that_cannot_be_written_is_said(run: Run, world: NodeWorld, tmp_path: Path) -> None:
     ran = run(world, "cluster", "backup", str(tmp_path / "no" / "such"))
     assert (ran.exit_code, "cannot be written: No such file or directory" in ran.stderr) == (1, True)
+    assert ran.asked == (), "reading may take long, and is for nothing"
 
 
 @pytest.mark.parametrize("name", ["pipe", "link", "."])
