@@ -79,6 +79,10 @@ class ClusterChecker:
             is_another = live is not None and (former is None or former.value.node_epoch != live.value.node_epoch)
             if process.is_up and is_another and not process.is_loss_unnoticed:
                 process.lost = {}  # it has registered since, and is counted with what it has
+        for number, live in self.image.live.items():
+            known = self.image.known.get(number)
+            is_counted = live == lived.get(number) or known is None or known.version == live.value.node_epoch
+            self._require(is_counted, "LifeThatIsCounted", f"node {number} is {live}, and {known} counts its lives")
         self._forget_losses()
         for shard, entry in self.image.shards():
             was = before.get(shard)
