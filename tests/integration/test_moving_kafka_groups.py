@@ -2,23 +2,22 @@
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer as NewerConsumer
-from kafka import KafkaAdminClient, KafkaConsumer
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka import KafkaConsumer
 
 from coordinator.cli.moving.kafka_groups import Committed, kafka_groups
+from coordinator.local.kafka.broker import LocalKafka
 from kcoord import Consumer
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.kcoord_command import kcoord
 from tests.helpers.processes import eventually
 
 if TYPE_CHECKING:
-    from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
 pytestmark = pytest.mark.kafka
@@ -39,7 +38,7 @@ def read(consumer: Any, count: int) -> list[int]:
     return found
 
 
-def of_kafka(kafka: "LocalKafka", topic: str, group: str) -> KafkaConsumer:
+def of_kafka(kafka: LocalKafka, topic: str, group: str) -> KafkaConsumer:
     # A group that begins at the end would miss what it was not told of, and one that began anew would read it twice.
     consumer = KafkaConsumer(
         bootstrap_servers=kafka.bootstrap_servers,
@@ -59,7 +58,7 @@ def ours(node: "LocalCoordinator", topic: str, group: str) -> Consumer:
 
 
 def test_kafka_group_becomes_ours_and_goes_back(
-    kafka: "LocalKafka", topic: Callable[..., str], coordinator: "LocalCoordinator"
+    kafka: LocalKafka, topic: Callable[..., str], coordinator: "LocalCoordinator"
 ) -> None:
     name, node, seen = topic(2), coordinator, Counter[int]()
     group = f"{name}-group"
@@ -104,7 +103,7 @@ def test_kafka_group_becomes_ours_and_goes_back(
 
 
 def test_group_of_the_newer_protocol_is_seen_to_have_members_and_is_taken_over_without(
-    kafka: "LocalKafka", topic: Callable[..., str], coordinator: "LocalCoordinator"
+    kafka: LocalKafka, topic: Callable[..., str], coordinator: "LocalCoordinator"
 ) -> None:
     name = topic(1)
     produce_numbers(kafka.bootstrap_servers, name, 1, 0, 10)
@@ -127,30 +126,15 @@ def test_group_that_kafka_does_not_have_is_not_found(coordinator: "LocalCoordina
     assert said.stderr.splitlines()[-1] == r"Consumer group 'no-\x1b[31msuch' does not exist in Kafka."
 
 
-def test_offsets_for_which_one_commit_has_no_room_go_in_several(kafka: "LocalKafka", topic: Callable[..., str]) -> None:
-    name, partitions = topic(300), 300
-    offsets = {(name, number): Committed(number, None, "x" * 4_096) for number in range(partitions)}
-    with kafka_groups([kafka.bootstrap_servers], {}, 30.0) as groups:
-        assert groups.read(f"{name}-at-once").offsets == {}  # and Kafka has a topic of offsets from now on
-        with as_large_as_by_default(kafka):
-            at_once = groups._write_some(f"{name}-at-once", offsets)
-            assert all(at_once.values()), "Kafka takes this much at once: the test proves nothing"
-            assert groups.read(f"{name}-at-once").offsets == {}
+def test_offsets_for_which_one_commit_has_no_room_go_in_several(tmp_path: Path) -> None:
+    partitions = 300
+    offsets = {("t", number): Committed(number, None, "x" * 4_096) for number in range(partitions)}
+    # A broker of its own: those that tests share take larger batches than Kafka does by default.
+    with LocalKafka(tmp_path / "kafka", config={"message.max.bytes": str(1024 * 1024 + 12)}) as kafka:
+        kafka.create_topic("t", partitions)
+        with kafka_groups([kafka.bootstrap_servers], {}, 30.0) as groups:
+            assert all(groups._write_some("at-once", offsets).values()), "Kafka takes it: the test proves nothing"
+            assert groups.read("at-once").offsets == {}
 
-            assert groups.write(f"{name}-in-parts", offsets) == dict.fromkeys(offsets, "")
-        assert groups.read(f"{name}-in-parts").offsets == offsets
-
-
-@contextmanager
-def as_large_as_by_default(kafka: "LocalKafka") -> Iterator[None]:
-    """Have Kafka's topic of offsets take batches as large as Kafka does by default; the brokers of tests take more."""
-    with closing(KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)) as admin:
-
-        def set_limit(configs: dict[str, str]) -> None:
-            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, "__consumer_offsets", configs)])
-
-        set_limit({"max.message.bytes": str(1024 * 1024 + 12)})
-        try:
-            yield
-        finally:
-            set_limit({})
+            assert groups.write("in-parts", offsets) == dict.fromkeys(offsets, "")
+            assert groups.read("in-parts").offsets == offsets

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
+from coordinator.core.cluster.events import StateWanted
+from coordinator.core.cluster.znodes import NodeState
 from tests.sim.cluster.checker import ClusterChecker, ViolationError
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.peers import PeerNetwork
@@ -14,6 +16,7 @@ from tests.sim.cluster.world import LOOK_MS, ClusterWorld
 
 SETTLED_MS = 5_000
 HALTED_MS = 20_000
+KILLS = 8
 
 
 class _Narrow(ClusterWorld):
@@ -90,6 +93,26 @@ class CopiedNodeWorld(ClusterWorld):
             schedule.after(wait_ms, process.power_on)
             wait_ms += dice.choice((0, 300, 6_000, 12_000))
         schedule.run_until(schedule.now_ms + wait_ms + dice.choice((0, 3_000)))
+        self._heal()
+        self._come_to_rest()
+
+
+class KilledWhileDrainedWorld(ClusterWorld):
+    """Nodes are killed while they write that they are to be emptied, and are back before that write arrives."""
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin()
+        schedule.run_until(SETTLED_MS)
+        for _ in range(KILLS):
+            process = dice.choice([each for each in self.processes if each.is_up])
+            process.post(StateWanted(NodeState.DRAINING))
+            schedule.run_until(schedule.now_ms + dice.choice((0, 1, 3)))
+            process.end(loses_power=False, why="is killed")
+            process.start()
+            self.faults += 1
+            schedule.run_until(schedule.now_ms + dice.choice((2_000, SETTLED_MS)))
         self._heal()
         self._come_to_rest()
 

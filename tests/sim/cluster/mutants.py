@@ -23,7 +23,14 @@ from tests.sim.cluster import mutants_members as members
 from tests.sim.cluster import mutants_office as office
 from tests.sim.cluster import mutants_standby as standby
 from tests.sim.cluster import mutants_unclean as unclean
-from tests.sim.cluster.directed import CopiedNodeWorld, FailingDiskWorld, InSyncWorld, PutBackWorld, TwinWorld
+from tests.sim.cluster.directed import (
+    CopiedNodeWorld,
+    FailingDiskWorld,
+    InSyncWorld,
+    KilledWhileDrainedWorld,
+    PutBackWorld,
+    TwinWorld,
+)
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
 from tests.sim.cluster.put_back import GarbledWorld, OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
@@ -140,7 +147,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
         "shards that cannot be read are taken for deleted", office.garbage_is_nothing, GarbledWorld
     ),
     "copy-takes-the-place": ClusterMutant("a copy ends the node beside it", office.copy_takes_the_place, TwinWorld),
-    "state-of-a-former-life": ClusterMutant("a drain is written in any life", office.state_of_a_former_life),
+    "state-of-a-former-life": ClusterMutant(
+        "a drain is written in any life", office.state_of_a_former_life, KilledWhileDrainedWorld
+    ),
     "deleted-by-epoch": ClusterMutant("what is not named is moved aside", office.deleted_by_epoch),
     "isr-over-any-version": ClusterMutant("a set is written over another's change", _isr_over_any_version),
     "snapshot-above-high-watermark": ClusterMutant("a snapshot holds what may be cut", _snapshot_above_high_watermark),

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.sim.cluster.directed import CopiedNodeWorld, PutBackWorld, TwinWorld
+from tests.sim.cluster.directed import CopiedNodeWorld, KilledWhileDrainedWorld, PutBackWorld, TwinWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
@@ -21,6 +21,7 @@ FOUND_AT_ONCE = {
     "fetch-without-epoch": 5,
     "own-disk-not-counted": 0,
     "reported-before-sync": 0,
+    "state-of-a-former-life": 0,
     "told-before-published": 0,
 }
 """Mistakes that few seeds show, and the one that is tried first; the others are hunted by `make mutants`."""
@@ -70,6 +71,11 @@ def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller(
 def test_nodes_halt_whose_zookeeper_was_put_back_and_lose_nothing_when_it_is_mended() -> None:
     outcomes = [run_cluster_seed(seed, story_lines=40, kind=OldCopyWorld) for seed in range(4)]
     assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
+
+
+def test_nodes_that_are_killed_while_they_say_that_they_are_drained_come_back_as_themselves() -> None:
+    outcome = run_cluster_seed(0, story_lines=40, kind=KilledWhileDrainedWorld)
+    assert outcome.broken == "", outcome.shown
 
 
 def test_nodes_serve_on_without_zookeeper_and_elect_nobody_when_it_is_back() -> None:
