@@ -32,7 +32,7 @@ from tests.sim.cluster.directed import (
     TwinWorld,
 )
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
-from tests.sim.cluster.put_back import GarbledWorld, OldCopyWorld, OldValueWorld
+from tests.sim.cluster.put_back import GarbledClusterWorld, GarbledWorld, OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.unclean import UncleanWorld
 from tests.sim.cluster.world import ClusterWorld
@@ -145,6 +145,11 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     ),
     "garbage-is-nothing": ClusterMutant(
         "shards that cannot be read are taken for deleted", office.garbage_is_nothing, GarbledWorld
+    ),
+    "tells-without-cluster": ClusterMutant(
+        "nobody knows which shards there are, and nodes are told of none",
+        office.tells_without_cluster,
+        GarbledClusterWorld,
     ),
     "copy-takes-the-place": ClusterMutant("a copy ends the node beside it", office.copy_takes_the_place, TwinWorld),
     "state-of-a-former-life": ClusterMutant(

@@ -48,6 +48,19 @@ def garbage_is_nothing() -> Patches:
     return [(Image, "unreadable_shards", lambda image: frozenset())]
 
 
+def tells_without_cluster() -> Patches:
+    """A controller that cannot read which shards there are tells nodes of those that it knows, which are none."""
+    rightly = office._tell
+
+    def tell(controller: office.Controller, now_ms: int) -> office.Result:
+        observer = controller.observer
+        image = replace(observer.image, cluster=observer.image.cluster or object())
+        told, effects = rightly(replace(controller, observer=replace(observer, image=image)), now_ms)
+        return replace(told, observer=observer), effects
+
+    return [(office, "_tell", tell)]
+
+
 def breaks_with_zookeeper() -> Patches:
     """A node takes a connection that broke for a session that is over."""
     rightly = registration.step

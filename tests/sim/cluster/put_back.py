@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from coordinator.core.cluster.observer import READ_ALL_MS
-from coordinator.core.cluster.znodes import SHARDS
+from coordinator.core.cluster.znodes import CLUSTER, SHARDS
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkSet
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
@@ -173,6 +173,34 @@ class GarbledWorld(OldValueWorld):
             if now != data and not _is_garbled_alike(now, data):
                 raise ViolationError("Garbled", f"somebody has changed {path}, which was {data!r}: {now!r}")
         self._put({path: _mended(self.servers.tree[path].data, newest[path]) for path in garbled})
+        schedule.tell("zookeeper", "is put right")
+        self._heal()
+        self._come_to_rest()
+
+
+class GarbledClusterWorld(OldValueWorld):
+    """Somebody writes garbage in the place of `/cluster` while a node has registered and no controller has reached it.
+
+    Without it nobody knows which shards there are: nobody may give up what it has, and all goes on when it is right.
+    """
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin_at_rest(SETTLED_MS)
+        process = dice.choice([each for each in self.processes if not (each.is_up and each.node.has_office)])
+        process.end(loses_power=dice.random() < 0.5, why="is killed")
+        cut_ms = dice.choice((4_000, 8_000))
+        for other in self.processes:
+            self.peers.cut(other.number, process.number, cut_ms)
+        process.power_on()
+        schedule.run_until(schedule.now_ms + dice.choice((500, 2_000, 3_500)))
+        rightly = self.servers.tree[CLUSTER].data
+        self._put({CLUSTER: dice.choice((b"", b"nonsense", b"{}"))})
+        schedule.tell("zookeeper", f"has garbage in {CLUSTER}")
+        self.faults += 1
+        schedule.run_until(schedule.now_ms + dice.choice((6_000, 3 * SETTLED_MS)))
+        self._put({CLUSTER: rightly})
         schedule.tell("zookeeper", "is put right")
         self._heal()
         self._come_to_rest()

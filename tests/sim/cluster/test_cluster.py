@@ -8,7 +8,7 @@ from tests.sim.cluster.directed import CopiedNodeWorld, KilledWhileDrainedWorld,
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
-from tests.sim.cluster.put_back import OldCopyWorld
+from tests.sim.cluster.put_back import GarbledClusterWorld, OldCopyWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
@@ -22,6 +22,7 @@ FOUND_AT_ONCE = {
     "own-disk-not-counted": 0,
     "reported-before-sync": 0,
     "state-of-a-former-life": 0,
+    "tells-without-cluster": 0,
     "told-before-published": 0,
 }
 """Mistakes that few seeds show, and the one that is tried first; the others are hunted by `make mutants`."""
@@ -76,6 +77,11 @@ def test_nodes_halt_whose_zookeeper_was_put_back_and_lose_nothing_when_it_is_men
 def test_nodes_that_are_killed_while_they_say_that_they_are_drained_come_back_as_themselves() -> None:
     outcome = run_cluster_seed(0, story_lines=40, kind=KilledWhileDrainedWorld)
     assert outcome.broken == "", outcome.shown
+
+
+def test_nobody_gives_up_what_it_has_while_nobody_can_read_which_shards_there_are() -> None:
+    outcomes = [run_cluster_seed(seed, story_lines=40, kind=GarbledClusterWorld) for seed in range(2)]
+    assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
 
 
 def test_nodes_serve_on_without_zookeeper_and_elect_nobody_when_it_is_back() -> None:

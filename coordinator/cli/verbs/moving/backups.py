@@ -102,11 +102,9 @@ def _kept(group: str, coordinator: str, timeout: float) -> GroupKept | None:
     controls = ask_if_there(coordinator, DescribeControls(group), timeout, DescribeControlsResponse)
     for _ in range(_MOST_READS):
         offsets = ask_if_there(coordinator, FetchOffsets(group), timeout, FetchOffsetsResponse)
-        before, controls = (
-            controls,
-            ask_if_there(coordinator, DescribeControls(group), timeout, DescribeControlsResponse),
-        )
-        if before == controls:
+        before = controls
+        controls = ask_if_there(coordinator, DescribeControls(group), timeout, DescribeControlsResponse)
+        if controls == before:
             break
     if described is None or controls is None or offsets is None:
         notes.print(f"Group '{group}' has gone while it was read, and is not in the backup.")
