@@ -24,6 +24,7 @@ from coordinator.cli.verbs.top.text import COLUMNS, NUMBERS, cells, head_lines, 
 _TICK_S: Final = 0.2
 _QUIT: Final = "qQ"
 _SORT: Final = "sS"
+_TERMINATED: Final = 128 + signal.SIGTERM
 _STATUS_STYLES: Final = {"OK": "green", "WARN": "yellow", "ERR": "bold red"}
 
 Look = Callable[[Collection[str]], Seen]
@@ -148,7 +149,7 @@ def _noted_signals() -> Iterator[Sequence[int]]:
     def note(number: int, _: FrameType | None) -> None:
         noted.append(number)
         if len(noted) > 1:
-            raise KeyboardInterrupt
+            raise SystemExit(_TERMINATED) if signal.SIGTERM in noted else KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield noted
@@ -160,4 +161,4 @@ def _noted_signals() -> Iterator[Sequence[int]]:
         for number, handler in before.items():
             signal.signal(number, handler)
     if signal.SIGTERM in noted:
-        raise SystemExit(128 + signal.SIGTERM)
+        raise SystemExit(_TERMINATED)

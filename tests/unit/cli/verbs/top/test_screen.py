@@ -163,6 +163,31 @@ def test_no_signal_is_lost_wherever_it_comes(number: signal.Signals) -> None:
     assert looked == []
 
 
+class Stopped(io.StringIO):
+    """A terminal that has stopped its output, and a person who asks twice."""
+
+    def __init__(self, number: signal.Signals) -> None:
+        super().__init__()
+        self._number = number
+        self._asked = 0
+
+    def write(self, text: str) -> int:
+        while text and self._asked < 2:
+            self._asked += 1
+            signal.raise_signal(self._number)
+        return super().write(text)
+
+
+@pytest.mark.parametrize(("number", "how"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)])
+def test_second_signal_ends_what_a_stopped_terminal_keeps(number: signal.Signals, how: type[BaseException]) -> None:
+    console = Console(file=Stopped(number), force_terminal=True, width=80, height=24)
+    first = Seen(0, None, (), ())
+    before = signal.getsignal(number)
+    with pytest.raises(how, match="143" if number == signal.SIGTERM else None):
+        screen.run(console, lambda _: first, first, Sorting.LAG, limit=None, every_s=0.1, times=3)
+    assert signal.getsignal(number) == before
+
+
 def test_as_many_groups_are_shown_as_fit_and_a_new_size_is_followed() -> None:
     with on_terminal("--every", "10s") as terminal:
         first = terminal.read_until("q quit")
