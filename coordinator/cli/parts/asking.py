@@ -117,18 +117,20 @@ def ask_in_portions(
     """Ask about the partitions that are named, as many at once as one request may name, and return the answers.
 
     Where nothing is named, that is asked. A request that fails ends the program, and so does Ctrl-C; what is done by
-    then is said.
+    then is said, and what may be.
     """
     answers: list[_Answer] = []
     done = 0
     for some in list(in_portions(named)) or [()]:
         try:
             answers.append(ask(some))
-        except (typer.Exit, KeyboardInterrupt):
+        except (typer.Exit, KeyboardInterrupt) as error:
             if done and not dry:
+                is_unknown = isinstance(error, KeyboardInterrupt)
+                perhaps = f", and whether the next {len(some)} are was not answered" if is_unknown else ""
                 notes.print(
-                    f"The first {done} of {len(named)} partitions of group '{group}' are done all the same; `kcoord "
-                    "group describe` shows how they are. Name the others when you ask again."
+                    f"The first {done} of {len(named)} partitions of group '{group}' are done all the same{perhaps}; "
+                    "`kcoord group describe` shows how they are. Name the others when you ask again."
                 )
             raise
         done += len(some)
