@@ -14,6 +14,7 @@ from coordinator.protocol.parts import ResetPolicy
 from tests.sim.mix import Mix, draw_mix
 from tests.sim.query import LONG_ORPHAN_MS
 from tests.sim.reading import ReadingMix
+from tests.sim.slow import slow
 
 EARLIEST = ResetPolicy("earliest")
 _AS_KAFKA_IS = ReadingMix(is_tiered=False, is_compacted=False, timeout_s=20.0, trouble=0.0, slow_tier=0.0)
@@ -110,6 +111,18 @@ def consumers_that_do_not_wait(dice: Random) -> Mix:
         is_slow=False,
         is_losing=False,
         is_full=False,
+    )
+
+
+def slow_partitions_to_and_fro(dice: Random) -> Mix:
+    """Draw slow queries whose partitions are given back, by the next change, to whom they were just taken from."""
+    return replace(
+        slow(_of_queries(draw_mix(dice))),
+        topics={"t1": 6},
+        passing_topics=(),
+        subscriptions=("topics",),
+        assignors=(("round-robin",),),
+        fault_every_ms=2_000,
     )
 
 

@@ -551,7 +551,6 @@ RARE = frozenset(
         "commit-counted-as-new",
         "epochs-within-reach",
         "first-member-back-gets-latest",
-        "given-back-while-the-taker-reads",
         "gone-back-unnoticed",
         "grants-outlive-what-was-lost",
         "hints-for-ever",

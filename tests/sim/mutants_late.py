@@ -1,6 +1,7 @@
 """Mistakes about partitions that are not let go in time, and about claims that nobody reads yet."""
 
 from collections.abc import Callable, Collection, Mapping
+from random import Random
 from typing import Any
 
 from coordinator.core.groups.hard.held_claims import outlives_stop
@@ -14,6 +15,8 @@ from coordinator.protocol.messages import Fenced
 from coordinator.protocol.parts import FinalOffset
 from coordinator.protocol.vocabulary import Handover
 from spark_kcoord.member.core.held.holdings import Holdings
+from tests.sim.directed import slow_partitions_to_and_fro
+from tests.sim.mix import Mix, draw_mix
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -57,11 +60,12 @@ def offered_claim_waits() -> Patches:
     return [(Holdings, "release_idle", release_idle)]
 
 
-MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
-    "late-member-put-out": ("who is late with one partition loses its membership", late_member_put_out),
+MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
+    "late-member-put-out": ("who is late with one partition loses its membership", late_member_put_out, draw_mix),
     "given-back-while-the-taker-reads": (
         "a partition is taken again for whom it was taken from",
         given_back_while_the_taker_reads,
+        slow_partitions_to_and_fro,
     ),
-    "offered-claim-waits": ("what nobody reads is let go with the next trigger only", offered_claim_waits),
+    "offered-claim-waits": ("what nobody reads is let go with the next trigger only", offered_claim_waits, draw_mix),
 }

@@ -25,8 +25,11 @@ FAULTS = {"member-joined": 2.0, "member-left": 1.0}
 
 def maybe_slow(mix: "Mix", dice: Random) -> "Mix":
     """Return a mix that was drawn, or make it such a world."""
-    if dice.random() >= CHANCE:
-        return mix
+    return mix if dice.random() >= CHANCE else slow(mix)
+
+
+def slow(mix: "Mix") -> "Mix":
+    """Return a mix as such a world."""
     return replace(
         mix,
         is_slow=True,

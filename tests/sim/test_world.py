@@ -10,6 +10,7 @@ from tests.sim.directed import (
     calm,
     consumers_that_do_not_wait,
     processes_that_come_back,
+    slow_partitions_to_and_fro,
     topics_that_come_back,
 )
 from tests.sim.faults import FAULT_OF
@@ -72,7 +73,10 @@ def test_nothing_is_read_twice_where_nobody_dies_or_is_late(handover: str) -> No
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("draw", [processes_that_come_back, topics_that_come_back, consumers_that_do_not_wait])
+@pytest.mark.parametrize(
+    "draw",
+    [processes_that_come_back, topics_that_come_back, consumers_that_do_not_wait, slow_partitions_to_and_fro],
+)
 def test_worlds_that_are_made_for_a_mistake_break_no_promise_without_it(
     draw: Callable[[Random], Mix], seed: int
 ) -> None:
