@@ -299,7 +299,7 @@ async def _hand_over(
     """Have other nodes lead what this one leads, members being served meanwhile; return when they do, or cannot."""
     began_s, timeout_s = time.monotonic(), settings.cluster.drain_timeout_ms / 1000
     before = node.hands_over
-    driver.post(StateWanted(NodeState.DRAINING))
+    driver.post(StateWanted(NodeState.DRAINING, is_last=True))
     while not (drain := node.hands_over).is_over and not failing.done():
         if time.monotonic() - began_s >= timeout_s:
             break

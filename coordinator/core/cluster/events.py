@@ -64,10 +64,11 @@ class Obeyed:
 class StateWanted:
     """This node is to be emptied (DRAINING) or to be given shards (READY) from now on, in this life and the next ones.
 
-    It is said by who stops this process, or by an operator.
+    It is said by who stops this process, or by an operator. Whoever stops it (`is_last`) has the last word.
     """
 
     state: NodeState
+    is_last: bool = False
 
 
 RegistrationEvent: TypeAlias = (

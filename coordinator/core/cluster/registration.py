@@ -108,6 +108,8 @@ class Registration:
     is_over: bool = False
     state: NodeState = NodeState.READY
     """The state that `/nodes/live/N` is to say; this node writes it until it is there."""
+    is_stopping: bool = False
+    """True from when this process is told to end: nothing fills the node again before it has started again."""
 
 
 Result: TypeAlias = tuple[Registration, tuple[RegistrationEffect, ...]]
@@ -145,8 +147,10 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
         case Obeyed(controller_epoch):
             identity = replace(registration.identity, controller_epoch=controller_epoch)
             registration = replace(registration, identity=identity)
-        case StateWanted(state):
-            registration = replace(registration, state=state)
+        case StateWanted() if registration.is_stopping:
+            pass
+        case StateWanted(state, is_last):
+            registration = replace(registration, state=state, is_stopping=is_last)
         case _:
             assert_never(event)
     registration, more = _go_on(registration, now_ms)

@@ -205,7 +205,7 @@ class ClusterProcess:
         """Have it hand on what it leads, end when it has, cannot or has had its time, and start again soon."""
         self.schedule.tell(self.name, "is told to stop")
         self.is_stopping = True
-        self.post(StateWanted(NodeState.DRAINING))
+        self.post(StateWanted(NodeState.DRAINING, is_last=True))
         self._end_when_drained(self.schedule.now_ms + DRAIN_MS)
 
     def _end_when_drained(self, until_ms: int) -> None:

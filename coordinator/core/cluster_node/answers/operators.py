@@ -54,7 +54,7 @@ def answer_operator(
     why_not = partial(rooms.why_not, now_ms)
     match request:
         case DrainNode():
-            return _drain(request, node_id, hands_over)
+            return _drain(request, node_id, hands_over, is_stopping=rooms.registration.is_stopping)
         case ReassignShards() | ElectLeaders() if office is None:
             return Answer(_not_controller(request, node_id, controller))
         case ReassignShards():
@@ -75,9 +75,13 @@ def _why_not_twice(shard: int, times: int) -> str:
     return "" if times == 1 else f"shard {shard} is named more than once: say once which replicas it is to have"
 
 
-def _drain(request: DrainNode, node_id: int, hands_over: HandOver) -> Answer:
+def _drain(request: DrainNode, node_id: int, hands_over: HandOver, *, is_stopping: bool) -> Answer:
+    why = ""
     if request.node_id != node_id:
         why = f"this is node {node_id} and not node {request.node_id}: ask that one itself"
+    elif is_stopping and not request.is_drained:
+        why = f"node {node_id} was told to stop and hands on what it leads: it is filled again once it has started"
+    if why:
         return Answer(DrainNodeResponse(ErrorCode.INVALID_REQUEST, why))
     response = DrainNodeResponse(led=hands_over.led, kept=hands_over.kept)
     if request.is_dry_run:

@@ -214,6 +214,14 @@ def test_a_node_that_is_to_be_emptied_says_so_until_it_is_to_be_filled_again(is_
     assert [each.said for each in (one, two)] == [[JoinedCluster("c1", 2), LifeBegan(0)]] * 2
 
 
+def test_a_node_that_was_told_to_stop_is_filled_again_by_nobody() -> None:
+    world, one, _ = two_nodes()
+    one.take(StateWanted(NodeState.DRAINING, is_last=True))
+    one.take(StateWanted(NodeState.READY))
+    world.run()
+    assert world.image().live[1].value.state is NodeState.DRAINING
+
+
 def test_a_node_that_is_being_emptied_is_so_in_its_next_life_too() -> None:
     world, one, _ = two_nodes()
     one.take(StateWanted(NodeState.DRAINING))

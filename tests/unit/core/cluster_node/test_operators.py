@@ -28,8 +28,9 @@ IMAGE = Image(cluster=Versioned(CLUSTER, 0), buckets={0: Versioned(Bucket(shards
 class Rooms:
     """The rooms of a node that knows all shards as the controller, or not, and refuses wishes about shard 1."""
 
-    def __init__(self, *, knows_shards: bool = True) -> None:
+    def __init__(self, *, knows_shards: bool = True, is_stopping: bool = False) -> None:
         self.knows_shards = knows_shards
+        self.registration: Any = type("R", (), {"is_stopping": is_stopping})
         self.controller: Any = type("C", (), {"observer": type("O", (), {"image": IMAGE})})
 
     def why_not(self, now_ms: int, wish: ReassignShard | GiveBackShard) -> str:
@@ -37,8 +38,10 @@ class Rooms:
         return {0: "", 1: "not that one"}.get(wish.shard, "there is no such shard")
 
 
-def answer(request: ReassignShards | ElectLeaders | DrainNode, *, knows_shards: bool = True) -> Answer:
-    rooms: Any = Rooms(knows_shards=knows_shards)
+def answer(
+    request: ReassignShards | ElectLeaders | DrainNode, *, knows_shards: bool = True, is_stopping: bool = False
+) -> Answer:
+    rooms: Any = Rooms(knows_shards=knows_shards, is_stopping=is_stopping)
     return answer_operator(request, 3, rooms, 5, HandOver((0, 1), (1,)), 7)
 
 
@@ -114,3 +117,14 @@ def test_a_node_is_drained_that_is_asked_itself() -> None:
     other = answer(DrainNode(4, True, "ann", is_dry_run=False))
     assert (other.response.error, other.begins) == (ErrorCode.INVALID_REQUEST, ())
     assert other.response.message == "this is node 3 and not node 4: ask that one itself"
+
+
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_a_node_that_was_told_to_stop_is_not_filled_again(is_dry_run: bool) -> None:
+    said = answer(DrainNode(3, False, "ann", is_dry_run=is_dry_run), is_stopping=True)
+    assert (said.response.error, said.begins, said.recorded) == (ErrorCode.INVALID_REQUEST, (), "")
+    assert said.response.message == (
+        "node 3 was told to stop and hands on what it leads: it is filled again once it has started"
+    )
+    drained = answer(DrainNode(3, True, "ann", is_dry_run=is_dry_run), is_stopping=True)
+    assert drained.response.error is ErrorCode.NONE
