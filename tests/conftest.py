@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from coordinator.runtime.process.starting import leave_out_of_rounds, without_rounds
+from tests.helpers.examples import DRAWN_ANEW
 from tests.helpers.spark_limits import NO_WORKER, TRIES
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from coordinator.local.zookeeper import LocalZooKeeper
 
 NOT_RUN = ("skipped", "xfailed", "xpassed")
-
-DRAWN_ANEW = "drawn anew"
-"""The profile in which hypothesis tries other examples in each run: `make properties`."""
 
 # How long an example takes to draw or to run says something of the machine, and nothing of the code. A run of all tests
 # tries the same examples each time: one that fails by luck tells nothing of the change.

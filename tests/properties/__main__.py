@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.conftest import DRAWN_ANEW
+from tests.helpers.examples import DRAWN_ANEW
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,6 +17,7 @@ from coordinator.core.groups.partitions.partition_table import PartitionTable, T
 from coordinator.protocol.claim_columns import claims_in_columns, claims_of, count_of
 from coordinator.protocol.messages import Advance, AdvanceResponse
 from coordinator.protocol.parts import Claim, ClaimState, FinalOffset, Outcomes, TopicClaims
+from tests.helpers.examples import examples
 
 ALL: tuple[TopicPartition, ...] = (*[("t", number) for number in range(5)], ("u", 0), ("u", 1))
 AT_MS = 9
@@ -146,7 +147,7 @@ ADVANCES = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(groups(), ADVANCES)
 @example(usual_group(), WHOLE)
 @example(usual_group("in two"), WHOLE)
@@ -164,7 +165,7 @@ def test_what_is_advanced_together_is_what_is_advanced_one_by_one(group: GroupSt
     assert (each.response, each.skipped) == (counted, ())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(groups(), columns(10, 15) | st.just(WHOLE.finished))
 @example(usual_group(is_running=False), WHOLE.finished)
 @example(usual_group("alone", is_running=False), (TopicClaims("t", "another-id", (0,), (7,), (10,), (15,)),))

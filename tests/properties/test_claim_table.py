@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from coordinator.core.groups.hard.tables import claim_table
 from coordinator.core.groups.hard.tables.claim_table import ClaimTable, OpenClaim, OpenClaims, Owner
 from coordinator.core.groups.partitions.partition_table import TopicPartition
+from tests.helpers.examples import examples
 
 OWNERS = {"m1": ("t", range(5)), "m2": ("t", range(5, 8)), "m3": ("u", range(3))}
 """What is claimed at once is of one topic and one owner's."""
@@ -51,7 +52,7 @@ def change(table: ClaimTable, model: Model, what: str, owner: str, numbers: list
 
 
 @pytest.mark.parametrize("many", [1, claim_table._MANY])
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(changes=CHANGES)
 def test_table_of_claims_is_a_plain_mapping(changes: list[tuple[str, tuple[str, list[int]]]], many: int) -> None:
     """Very many are looked at by their places, which ends as one by one does."""

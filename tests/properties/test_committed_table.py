@@ -9,6 +9,7 @@ from coordinator.core.groups.hard.snapshot import _records_of_offsets
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from tests.helpers.committed_parts import in_parts, parts_of
+from tests.helpers.examples import examples
 
 Model = dict[TopicPartition, CommittedPart]
 NUMBERS = st.sampled_from([(0, 1, 2), (0, 1, 2), (3, 4, 5), (1, 4), (2,), (0, 1, 2, 3, 4, 5)])
@@ -67,7 +68,7 @@ def snapshot_of(table: CommittedTable) -> Model:
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(CHANGES)
 def test_table_of_offsets_and_its_copies_are_plain_mappings(changes: list[tuple[str, tuple[int, ...], str]]) -> None:
     table, model = CommittedTable(), Model()

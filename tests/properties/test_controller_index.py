@@ -25,6 +25,7 @@ from coordinator.core.cluster.znodes import (
     encode_bucket,
 )
 from coordinator.core.cluster.zookeeper import ZkNode
+from tests.helpers.examples import examples
 
 CLUSTER = Cluster(cluster_id="c1", shards=7, buckets=3, replication_factor=2, min_insync_replicas=1)
 NODES = (1, 2, 3)
@@ -174,7 +175,7 @@ STATES = st.sampled_from((NodeState.READY, NodeState.READY, NodeState.DRAINING))
 LIVE = st.dictionaries(NODE, STATES, min_size=2, max_size=3)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(100, 400))
 @given(LIVE, st.lists(entries(), min_size=7, max_size=7), st.data())
 def test_what_is_due_is_what_a_look_at_every_shard_finds(
     live: dict[int, NodeState], shards: list[ShardEntry], data: st.DataObject

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from coordinator.runtime.disk.disk import Disk
 from coordinator.runtime.disk.files import DiskError
+from tests.helpers.examples import examples
 from tests.helpers.loading import Found, read_shard
 from tests.helpers.memory_disk import MemoryDisk
 
@@ -142,7 +143,7 @@ class LogAgainstList(RuleBasedStateMachine):
         assert self.acknowledged <= len(self.appended)
 
 
-LogAgainstList.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+LogAgainstList.TestCase.settings = settings(max_examples=examples(40, 150), stateful_step_count=40, deadline=None)
 TestLogAgainstList = LogAgainstList.TestCase
 
 

@@ -43,6 +43,7 @@ from coordinator.core.replica.replicas import Replicas
 from coordinator.core.replica.step import step
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.peer_messages.session import PeerSession
+from tests.helpers.examples import examples
 from tests.helpers.peer_examples import HELLO
 from tests.helpers.replica_builder import SETTINGS, after, asks, command, follower, has, leader, opened
 
@@ -277,7 +278,7 @@ def read(fields_: object) -> wire.PeerMessage | None:
         return None
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=examples(250, 1_000))
 @given(st.sampled_from(REPLICAS), st.lists(wild_messages, min_size=1, max_size=4))
 def test_no_replica_trips_over_what_a_wild_peer_says(replica: Any, said: list[object]) -> None:
     for message in filter(None, map(read, said)):
@@ -319,7 +320,7 @@ wild_tellings = st.tuples(
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(125, 500))
 @given(st.lists(wild_tellings, min_size=1, max_size=3))
 def test_no_node_trips_over_what_a_wild_controller_tells_it(said: list[object]) -> None:
     replicas = Replicas(1, LIFE, SETTINGS, 0, on_disk=(0, 1))

@@ -52,6 +52,7 @@ from coordinator.protocol.parts import (
 )
 from coordinator.protocol.vocabulary import IsolationLevel
 from tests.helpers.claim_answers import advanced, finished_results
+from tests.helpers.examples import examples
 from tests.helpers.loading import load
 from tests.helpers.log_reader import LogReader
 from tests.helpers.node_member import Member
@@ -532,5 +533,5 @@ class ShardMachine(RuleBasedStateMachine):
 
 TestShard = ShardMachine.TestCase
 TestShard.settings = settings(
-    max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(40, 150), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

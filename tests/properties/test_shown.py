@@ -12,6 +12,7 @@ from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.groups.soft.shown import Shown
 from coordinator.protocol.claim_columns import claims_of, each_status, is_whole
 from coordinator.protocol.parts import Claim, ClaimState, StartHint
+from tests.helpers.examples import examples
 from tests.helpers.groups_by_hand import ALL, group_of
 
 EPOCHS = st.sampled_from([0, 6, 7, 8, MOST_SHOWN - 2, MOST_SHOWN - 1, MOST_SHOWN, 2**63])
@@ -49,7 +50,7 @@ def shown_in(pieces: int, named: list[Claim], hints: list[StartHint]) -> Shown:
     return shown
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(CLAIMS, HINTS, CUTS)
 def test_what_is_shown_in_several_requests_is_what_is_shown_in_one(
     named: list[Claim], hints: list[StartHint], pieces: int
@@ -62,7 +63,7 @@ def test_what_is_shown_in_several_requests_is_what_is_shown_in_one(
     assert shown.end == max((epoch + 1 for epoch in epochs if epoch + 1 < MOST_SHOWN), default=0)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(HINTS, CUTS)
 def test_starts_in_columns_are_those_that_were_shown_each_in_its_order(hints: list[StartHint], pieces: int) -> None:
     shown = shown_in(pieces, [], hints)
@@ -73,7 +74,7 @@ def test_starts_in_columns_are_those_that_were_shown_each_in_its_order(hints: li
     assert sum(len(columns.partitions) for columns in shown.hints) == len(hints)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(75, 300), deadline=None)
 @given(HINTS)
 def test_a_start_that_cannot_be_one_is_found_among_others(hints: list[StartHint]) -> None:
     bad = [
@@ -98,7 +99,7 @@ def groups(draw: st.DrawFn) -> GroupState:
     return group_of(others, apart, unclaimed, committed, is_running=draw(st.booleans()))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(125, 500), deadline=None)
 @given(groups(), CLAIMS, CUTS)
 def test_claims_that_are_looked_at_in_columns_stand_as_they_do_one_by_one(
     group: GroupState, named: list[Claim], pieces: int

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import DRAWN_ANEW
 from tests.fuzz.targets import TARGETS
+from tests.helpers.examples import examples
 
 FOUND = Path(__file__).parents[1] / "fuzz" / "found"
-EXAMPLES = 30 if settings.get_current_profile_name() != DRAWN_ANEW else 3_000
+EXAMPLES = examples(30, 3_000)
 inputs = st.binary(max_size=300) | st.lists(st.binary(min_size=1, max_size=4), max_size=60).map(b"".join)
 
 

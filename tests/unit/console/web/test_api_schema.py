@@ -20,8 +20,8 @@ from coordinator.console.web.operations import ACTS, CHANGES, openapi
 from coordinator.protocol.messages import DescribeGroup, ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
 from coordinator.protocol.parts import ControlDescription, GroupEvent
-from tests.conftest import DRAWN_ANEW
 from tests.helpers.console_world import NOW_MS, ConsoleWorld, described, fill, partition
+from tests.helpers.examples import examples
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 pytestmark = pytest.mark.hypothesis
@@ -40,7 +40,7 @@ OPERATIONS = {found.ok().label: found.ok() for found in SCHEMA.get_all_operation
 """All but the stream of changes, which has no end."""
 KNOWN = {"group": "g", "topic": "t"}
 FOR_EACH = settings(
-    max_examples=6 if settings.get_current_profile_name() != DRAWN_ANEW else 200,
+    max_examples=examples(6, 200),
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )

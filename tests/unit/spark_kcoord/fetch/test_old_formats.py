@@ -19,6 +19,7 @@ from spark_kcoord.fetch.decoding.mixed_sets import entries
 from spark_kcoord.fetch.decoding.old_lz4 import xxh32
 from spark_kcoord.fetch.sizes import sample_sizes
 from tests.helpers.decoders import decoder as decoder
+from tests.helpers.examples import examples
 from tests.helpers.memory_records import OracleRow, decoded_rows
 from tests.helpers.old_messages import LOG_APPEND_TIME, OLD_CODECS, OldSet, lz4_frame, message, wrapper
 from tests.helpers.record_batches import TRANSACTIONAL, Row, end_marker, record_batch
@@ -352,7 +353,7 @@ def test_any_sets_give_their_rows(drawn: tuple[bytes, list[OracleRow]], most: in
     assert read_to_end(record_set, max_bytes=most) == rows
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75, 300))
 @given(drawn=old_sets(), seed=st.integers(0, 1 << 32))
 def test_damaged_sets_are_an_error_or_rows_of_the_range(drawn: tuple[bytes, list[OracleRow]], seed: int) -> None:
     chance = random.Random(seed)

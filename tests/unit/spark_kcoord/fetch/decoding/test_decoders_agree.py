@@ -14,6 +14,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.decode import COLUMNS, DECODERS, AbortedTransaction, DecodedBatch, load_decoder
 from spark_kcoord.fetch.decoding.record_set import batches
 from tests.helpers.decoders import available_decoders
+from tests.helpers.examples import examples
 from tests.helpers.memory_records import decoded_rows, oracle_rows
 from tests.helpers.record_batches import COMPRESS, HEADER_BYTES, TRANSACTIONAL, Row, end_marker, record_batch
 
@@ -148,7 +149,7 @@ LENGTH_OF_MORE_THAN_64_BITS = one_record(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(75, 300))
 @given(drawn=damaged_sets())
 @example(drawn=(ATTRIBUTES_LIKE_A_NUMBER, []))
 @example(drawn=(TIME_OF_MORE_THAN_64_BITS, []))
