@@ -72,7 +72,7 @@ def test_nothing_is_read_twice_where_nobody_dies_or_is_late(handover: str) -> No
     assert world.checker.facts.duplicates == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "draw",
     [processes_that_come_back, topics_that_come_back, consumers_that_do_not_wait, slow_partitions_to_and_fro],
