@@ -87,7 +87,7 @@ properties: setup
 	@.venv/bin/python -m tests.properties --runs $(RUNS)
 
 model: setup
-	@.venv/bin/python -m tests.model
+	@.venv/bin/python -m tests.model --jobs $(JOBS)
 
 NAMES =
 
