@@ -19,7 +19,7 @@ from tests.helpers.crashing_disk import CrashingDisk
 from tests.helpers.loading import Found
 from tests.helpers.memory_disk import MemoryClusterDisk
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Harness:

@@ -232,7 +232,7 @@ def test_what_is_asked_while_no_server_answers_is_done_later_and_waited_for_by_n
     node.until_state(1, ZkState.SUSPENDED)
     begun_s = time.monotonic()
     asked = [node.begin_multi(ZkCreate(f"/a{number}", b"")) for number in range(1_000)]
-    assert time.monotonic() - begun_s < 5
+    assert time.monotonic() - begun_s < 20
     node.link.refuse(is_refusing=False)
     assert {node.outcome(each) for each in asked} == {applied(0)}
 

@@ -204,7 +204,7 @@ class RealEnsemble:
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:
-    wait_until(condition, timeout_s=30, what=what)
+    wait_until(condition, timeout_s=60, what=what)
 
 
 class SimulatedEnsemble:
