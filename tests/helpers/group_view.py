@@ -17,6 +17,8 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import GroupEvent
 from coordinator.protocol.text.addresses import parse_addresses
 
+PATIENCE_S = 60.0
+
 R = TypeVar("R", bound=Response)
 
 
@@ -53,7 +55,7 @@ class GroupView:
         return [event for event in events if not kinds or event.kind in kinds]
 
     def _ask(self, request: Request, kind: type[R]) -> R:
-        response = ask(self._addresses, request, 5)
+        response = ask(self._addresses, request, PATIENCE_S)
         assert isinstance(response, kind), response
         error = getattr(response, "error", ErrorCode.NONE)
         assert error in {ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND}, response

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.kafka
 
+LONG_MS = 60_000
+"""The time that a call has which ends when something happens, on however slow a machine."""
+
 
 @pytest.fixture
 def consumers(coordinator: "LocalCoordinator") -> Iterator[Callable[..., Consumer]]:
@@ -67,12 +70,12 @@ def read_until(count: int, *polled: Consumer) -> list[int]:
             found.extend(numbers(consumer, 50))
         return len(found) >= count
 
-    eventually(is_there, 30)
+    eventually(is_there)
     return found
 
 
 def committed(coordinator: "LocalCoordinator", group: str) -> int:
-    response = ask(parse_addresses(coordinator.address), FetchOffsets(group), 5)
+    response = ask(parse_addresses(coordinator.address), FetchOffsets(group), 60)
     assert isinstance(response, FetchOffsetsResponse)
     return sum(found.offset for found in response.offsets)
 
@@ -86,10 +89,11 @@ def test_two_consumers_share_a_group_and_what_one_has_done_the_other_goes_on_fro
     before = read_until(100, first)
     second = consumers(name, topics=(name,), max_poll_records=30)
     after = read_until(400 - len(before), first, second)
-    eventually(lambda: numbers(first) == numbers(second) == [] and len(first.assignment()) == 2, 20)
-    assert len(second.assignment()) == 2
+    assert eventually(
+        lambda: numbers(first) == numbers(second) == [] and len(first.assignment()) == len(second.assignment()) == 2
+    )
     assert sorted(before + after) == list(range(400))
-    eventually(lambda: committed(coordinator, name) == 400, 10)
+    assert eventually(lambda: committed(coordinator, name) == 400)
     first.close()
     produce_numbers(kafka.bootstrap_servers, name, 4, 400, 40)
     assert sorted(read_until(40, second)) == list(range(400, 440))
@@ -122,7 +126,7 @@ def test_topics_that_match_a_pattern_later_are_read_from_their_beginning(
     produce_numbers(kafka.bootstrap_servers, f"{prefix}.a", 1, 0, 3)
     produce_numbers(kafka.bootstrap_servers, f"{prefix}.skip", 1, 500, 3)
     consumer = consumers(prefix, pattern=rf"{prefix}\..*", exclude=(f"{prefix}.skip",), auto_offset_reset="latest")
-    eventually(lambda: numbers(consumer) == [] and consumer.assignment() == {(f"{prefix}.a", 0)}, 20)
+    assert eventually(lambda: numbers(consumer) == [] and consumer.assignment() == {(f"{prefix}.a", 0)})
     kafka.create_topic(f"{prefix}.b", 2)
     produce_numbers(kafka.bootstrap_servers, f"{prefix}.b", 2, 10, 4)
     assert sorted(read_until(4, consumer)) == [10, 11, 12, 13]
@@ -136,7 +140,7 @@ def test_an_explicit_partition_is_one_consumers_alone(
     owner = consumers(name, partitions=[Partition(name, 1)])
     assert sorted(read_until(5, owner)) == [1, 3, 5, 7, 9]
     with pytest.raises(errors.GroupRefusedError, match=r"setting 'partitions'.*owned by member .*PARTITION_OWNED"):
-        consumers(name, partitions=[Partition(name, 1)]).poll(5_000)
+        consumers(name, partitions=[Partition(name, 1)]).poll(LONG_MS)
 
 
 def test_positions_that_were_deleted_are_started_anew_by_the_groups_policy(
@@ -161,7 +165,7 @@ def test_a_consumer_joins_reads_and_is_told_of_records_without_delay(
 ) -> None:
     name = topic(2)
     consumer = consumers(name, topics=(name,))
-    assert consumer.wait_for_assignment(10_000) == {Partition(name, 0), Partition(name, 1)}
+    assert consumer.wait_for_assignment(LONG_MS) == {Partition(name, 0), Partition(name, 1)}
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 4)
     assert sorted(read_until(4, consumer)) == [0, 1, 2, 3]
     assert [consumer.lag(Partition(name, number)) for number in (0, 1)] == [0, 0]
@@ -180,7 +184,7 @@ def test_offsets_with_metadata_are_committed_and_read_back(
     assert consumer.committed(partition, metadata=True) == OffsetAndMetadata(4, "four", -1)
     heard: list[Any] = []
     consumer.commit_async(callback=lambda *told: heard.append(told))
-    eventually(lambda: numbers(consumer, 20) == [] and bool(heard), 10)
+    assert eventually(lambda: numbers(consumer, 20) == [] and bool(heard))
     assert heard == [({partition: OffsetAndMetadata(10, "", 0)}, None)]
     consumer.seek_to_committed()
     assert consumer.position(partition) == 10
@@ -198,9 +202,9 @@ def test_positions_are_sought_and_looked_up(
     consumer.seek(partition, 8)
     assert read_until(2, consumer) == [8, 9]
     consumer.seek_to_beginning(partition)
-    assert consumer.position(partition, 5_000) == 0
+    assert consumer.position(partition, LONG_MS) == 0
     consumer.seek_to_end()
-    assert consumer.position(partition, 5_000) == 10
+    assert consumer.position(partition, LONG_MS) == 10
     assert consumer.beginning_offsets([partition]) == {partition: 0}
     assert consumer.end_offsets([partition]) == {partition: 10}
     found = consumer.offsets_for_times({partition: 0})[partition]
@@ -209,7 +213,7 @@ def test_positions_are_sought_and_looked_up(
     assert name in consumer.topics()
     assert (consumer.partitions_for_topic(name), consumer.partitions_for_topic(f"{name}-no")) == ({0}, set())
     with pytest.raises(errors.TopicUnknownError):
-        consumer.end_offsets([Partition(f"{name}-no", 0)], timeout_ms=2_000)
+        consumer.end_offsets([Partition(f"{name}-no", 0)], timeout_ms=LONG_MS)
 
 
 def test_a_subscription_that_changes_keeps_what_belongs_to_both(
@@ -225,8 +229,9 @@ def test_a_subscription_that_changes_keeps_what_belongs_to_both(
     assert sorted(read_until(6, consumer)) == [2, 3, 4, 5, 100, 101]
     assert [what for what, _ in listener.heard] == ["assigned", "assigned"]
     consumer.subscribe([other], listener=listener)  # type: ignore[arg-type]
-    eventually(lambda: numbers(consumer, 20) == [] and consumer.assignment() == {Partition(other, 0)}, 20)
-    eventually(lambda: consumer.committed(Partition(one, 0)) == 6, 20)  # said with the release, which may be under way
+    assert eventually(lambda: numbers(consumer, 20) == [] and consumer.assignment() == {Partition(other, 0)})
+    # Said with the release, which may be under way.
+    assert eventually(lambda: consumer.committed(Partition(one, 0)) == 6)
 
 
 def test_partitions_by_hand_need_no_coordinator(kafka: "LocalKafka", topic: Callable[..., str]) -> None:
@@ -264,7 +269,7 @@ def ends_in_time(call, error):
         assert call() == {}
     except error as raised:
         print(raised)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30  # by default a call has a minute
 
 with Consumer("t", coordinators="127.0.0.1:1", group_id="g") as consumer:
     ends_in_time(lambda: consumer.poll(100), ())
@@ -281,7 +286,7 @@ with Consumer(bootstrap_servers="127.0.0.1:1") as consumer:
 
 
 def test_a_call_outlasts_its_time_out_neither_without_a_coordinator_nor_without_kafka() -> None:
-    run = subprocess.run([sys.executable, "-c", NOBODY_THERE], capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run([sys.executable, "-c", NOBODY_THERE], capture_output=True, text=True, timeout=180, check=False)
     assert run.returncode == 0, run.stderr
     assert "setting 'coordinators' (127.0.0.1:1)" in run.stdout
     assert "setting 'bootstrap_servers'" in run.stdout
@@ -293,7 +298,7 @@ def test_a_group_whose_policy_is_none_says_which_partitions_have_no_start(
     name = topic(1)
     consumer = consumers(name, topics=(name,), auto_offset_reset="none")
     with pytest.raises(errors.StartNotKnownError, match=f"no offset of {name}-0"):
-        consumer.poll(10_000)
+        consumer.poll(LONG_MS)
 
 
 def test_a_consumer_joins_a_group_that_holds_and_leaves_it_so(
@@ -301,7 +306,7 @@ def test_a_consumer_joins_a_group_that_holds_and_leaves_it_so(
 ) -> None:
     name = topic(1)
     held = consumers(name, topics=(name,), handover="hold", group_instance_id="one")
-    assert held.wait_for_assignment(10_000)
+    assert held.wait_for_assignment(LONG_MS)
     other = consumers(name, topics=(name,))
     other.wait_for_assignment(2_000)
     assert other.poll(500) == {}
@@ -317,7 +322,7 @@ def test_static_consumer_that_is_started_again_goes_on_and_its_neighbour_notices
     name = topic(2)
     first = consumers(name, topics=(name,), group_instance_id="one")
     neighbour = consumers(name, topics=(name,))
-    eventually(lambda: [len(polled(one, 50)) + len(one.assignment()) for one in (first, neighbour)] == [1, 1], 20)
+    assert eventually(lambda: [len(polled(one, 50)) + len(one.assignment()) for one in (first, neighbour)] == [1, 1])
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 10)
     had, told = first.assignment(), epochs_of(neighbour)
     seen = read_until(10, first, neighbour)
@@ -342,13 +347,17 @@ def test_ctrl_c_and_interrupt_end_a_waiting_poll_and_lose_nothing(
 ) -> None:
     name = topic(1)
     consumer = consumers(name, topics=(name,))
-    consumer.wait_for_assignment(10_000)
+    consumer.wait_for_assignment(LONG_MS)
+
+    def poll_until(end: Callable[[], object]) -> None:
+        threading.Timer(0.3, end).start()  # it may come before the poll has begun
+        consumer.poll(2 * LONG_MS)
+
     for end, error in ((partial(os.kill, os.getpid(), signal.SIGINT), KeyboardInterrupt), (consumer.interrupt, None)):
-        threading.Timer(0.3, end).start()
         began = time.monotonic()
         with pytest.raises(error or errors.InterruptedPollError):
-            consumer.poll(20_000)
-        assert time.monotonic() - began < 10
+            poll_until(end)
+        assert time.monotonic() - began < LONG_MS / 1000
     produce_numbers(kafka.bootstrap_servers, name, 1, 0, 3)
     assert read_until(3, consumer) == [0, 1, 2]
 
@@ -359,10 +368,10 @@ def test_a_consumer_that_is_not_polled_leaves_and_comes_back(
     name = topic(1)
     listener = Heard()
     produce_numbers(kafka.bootstrap_servers, name, 1, 0, 4)
-    consumer = consumers(name, topics=(name,), max_poll_interval_ms=1_000, max_poll_records=2, listener=listener)
+    consumer = consumers(name, topics=(name,), max_poll_interval_ms=3_000, max_poll_records=2, listener=listener)
     assert read_until(2, consumer) == [0, 1]
     view = GroupView(coordinator.address, name)
-    eventually(lambda: not view.describe().members, 20)
+    assert eventually(lambda: not view.describe().members)
     assert read_until(4, consumer) == [0, 1, 2, 3]
     assert [what for what, _ in listener.heard] == ["assigned", "lost", "assigned"]
 
@@ -384,8 +393,8 @@ def test_how_long_a_program_has_not_polled_is_shown_while_it_is_a_member(
         numbers(consumer, 50)
         return 0 <= unpolled_ms() < 1_000
 
-    eventually(lambda: unpolled_ms() > 1_500, 20)
-    eventually(is_polled, 60)
+    assert eventually(lambda: unpolled_ms() > 1_500)
+    assert eventually(is_polled)
 
 
 def test_a_checkpoint_of_ten_thousand_partitions_registers_and_advances(
