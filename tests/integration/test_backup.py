@@ -29,7 +29,7 @@ def read(node: "LocalCoordinator", topic: str, count: int) -> list[int]:
                 found.extend(int(record.value) for record in records)
             return len(found) == count
 
-        eventually(are_there, 30)
+        assert eventually(are_there), found
         consumer.commit()
     return found
 

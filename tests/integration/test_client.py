@@ -11,7 +11,7 @@ import pytest
 
 from coordinator.client.request import ask
 from coordinator.protocol.columns import OffsetToCommit, in_columns
-from coordinator.protocol.messages import CommitOffsets
+from coordinator.protocol.messages import CommitOffsets, LeaveGroup
 from coordinator.protocol.text.addresses import parse_addresses
 from kcoord import Client, client_errors
 from tests.helpers.kafka_topics import produce_numbers
@@ -49,6 +49,7 @@ def test_a_group_is_looked_at_waited_for_and_operated(
         with pytest.raises(client_errors.RefusedByStateError) as refused:
             client.delete(group)
         assert refused.value.code == "NON_EMPTY_GROUP"
+        member.ask(LeaveGroup())
     client.wait(group, state="Empty", timeout="60s")
 
     ask(parse_addresses(coordinator.address), CommitOffsets(group, in_columns([OffsetToCommit(name, 0, 3)])), 30)
@@ -57,7 +58,7 @@ def test_a_group_is_looked_at_waited_for_and_operated(
     assert client.committed(group)[name, 0].offset == 3, "a dry run changes nothing"
     done = client.reset_offsets(group, {(name, 0): 4, (name, 1): 5}, execute=True, reason="a test")
     assert [(row.new, row.state) for row in done.partitions] == [(4, "set"), (5, "set")]
-    eventually(lambda: client.lag(group).unknown == 0, 60)  # once Kafka has told where its partitions end
+    assert eventually(lambda: client.lag(group).unknown == 0)  # once Kafka has told where its partitions end
     assert client.lag(group).lag == 1, "each partition has five records"
     with pytest.raises(client_errors.PartitionsRefusedError) as unknown:
         client.reset_offsets(group, {(name, 0): 1, (name, 7): 1})
