@@ -25,6 +25,11 @@ def group_lives(group_id: int) -> bool:
     return any(group == group_id and not state.startswith("Z") for group, state in _groups_and_states())
 
 
+def stands_still(group_id: int) -> bool:
+    """Say whether a process of the group is stopped, as by SIGSTOP."""
+    return any(group == group_id and state.startswith("T") for group, state in _groups_and_states())
+
+
 def _groups_and_states() -> Iterator[tuple[int, str]]:
     if not Path("/proc/self/stat").exists():
         listing = subprocess.run(["ps", "-eo", "pgid=,stat="], capture_output=True, text=True, check=True).stdout

@@ -113,10 +113,14 @@ class WatchedCluster(Running):
         """Return a node by its number."""
         return self._cluster.nodes[number - 1]
 
-    def another(self, number: int, folder: str) -> LocalClusterNode:
+    def another(self, number: int, folder: str, **settings: object) -> LocalClusterNode:
         """Return a node that is not started, with a number, and a folder below that of the cluster."""
         return LocalClusterNode(
-            number, self.kafka.bootstrap_servers, self.zookeeper.hosts, self.folder / folder, settings=self.settings
+            number,
+            self.kafka.bootstrap_servers,
+            self.zookeeper.hosts,
+            self.folder / folder,
+            settings=self.settings | settings,
         )
 
     # ---- as an operator sees it -------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from coordinator.protocol.messages import (
     ListGroupEventsResponse,
 )
 from coordinator.protocol.parts import GroupEvent, NodeAddress
+from tests.helpers.processes import stands_still
 from tests.helpers.raw_member import RawMember
 from tests.helpers.waiting import wait_until
 from tests.helpers.zookeeper_client import zookeeper_client
@@ -135,12 +136,12 @@ class Committer:
     def __init__(self, group: str, topic: str) -> None:
         self.group = group
         self.topic = topic
-        self.member = RawMember("127.0.0.1:1", group, topic)
+        self.member = self._member("127.0.0.1:1")
         self.owner_epochs: list[int] = []
 
     def commit(self, address: str, offset: int) -> bool:
         """Register, and commit as the owner of the partition; False for a refusal."""
-        before, self.member = self.member, RawMember(address, self.group, self.topic)
+        before, self.member = self.member, self._member(address)
         before.disconnect()
         self.member.member_id, self.member.incarnation = before.member_id, before.incarnation
         self.member.connect()
@@ -153,6 +154,11 @@ class Committer:
         """Commit as the owner that it is."""
         parts = in_columns((OffsetToCommit(self.topic, 0, offset, self.owner_epochs[-1]),))
         return bool(self.member.ask(CommitOffsets(self.group, parts)).accepted == 1)
+
+    def _member(self, address: str) -> RawMember:
+        member = RawMember(address, self.group, self.topic)
+        member.session_timeout_ms = 60_000  # it says nothing while its node is killed and others follow
+        return member
 
     def events(self) -> tuple[GroupEvent, ...]:
         """Return the group's timeline as the member's node has it."""
@@ -178,6 +184,12 @@ def entry_of(zookeeper: LocalZooKeeper, path: str, shard: int) -> dict[str, Any]
 def snapshots_in(log: Path) -> list[str]:
     """Return the names of the whole snapshots in the folder of a shard's log."""
     return [file.name for file in log.glob("*.snapshot")] if log.exists() else []
+
+
+def pause(node: LocalClusterNode) -> None:
+    """Have a node stand still, and return when it does."""
+    node.pause()
+    wait_until(lambda: stands_still(node.process_group_id), timeout_s=PATIENCE_S, what="it stands still")
 
 
 def node_of(cluster: LocalCluster, address: NodeAddress | None) -> LocalClusterNode:
@@ -279,7 +291,7 @@ def test_a_copy_of_a_directory_that_is_put_back_while_all_nodes_are_down_is_not_
 
     old = node_of(cluster, first.coordinator)
     data, copy = old.data_dir / "data", old.data_dir / "copy"
-    old.pause()
+    pause(old)
     shutil.copytree(data, copy)
     old.resume()
     after = leader_of(cluster, group)
@@ -287,7 +299,7 @@ def test_a_copy_of_a_directory_that_is_put_back_while_all_nodes_are_down_is_not_
     member.member.disconnect()
     wait_until(lambda: in_sync(zookeeper, path, first.shard) == everybody, timeout_s=PATIENCE_S, what="all in sync")
     for node in cluster.nodes:
-        node.pause()  # so that nobody takes another out of the in-sync set who is killed before
+        pause(node)  # so that nobody takes another out of the in-sync set who is killed before
     cluster.kill()
     shutil.rmtree(data)
     copy.rename(data)

@@ -8,10 +8,11 @@ import itertools
 import json
 import secrets
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from coordinator.client.request import RequestError, ask
 from coordinator.local.cluster import LocalCluster
@@ -110,13 +111,24 @@ def copied(client: KazooClient, at: str) -> Copy:
     return {at: value} | {each: data for part in below for each, data in part.items()}
 
 
+def wipe(client: KazooClient, at: str) -> None:
+    """Delete all below a path, and again while nodes that live write something there."""
+
+    def is_gone() -> bool:
+        with suppress(NoNodeError, NotEmptyError):
+            client.delete(at, recursive=True)
+        return client.exists(at) is None
+
+    wait_until(is_gone, timeout_s=PATIENCE_S, what=f"{at} is gone")
+
+
 def put_back(client: KazooClient, copy: Copy) -> None:
     """Have everything be as it was copied."""
     for at, value in sorted(copy.items()):
-        if client.exists(at):
-            client.set(at, value)
-        else:
+        try:
             client.create(at, value)
+        except NodeExistsError:  # which was not deleted, or a node has made it again
+            client.set(at, value)
 
 
 def test_nodes_serve_on_when_zookeepers_data_is_wiped_until_its_newest_is_put_back(
@@ -124,7 +136,7 @@ def test_nodes_serve_on_when_zookeepers_data_is_wiped_until_its_newest_is_put_ba
 ) -> None:
     offset = commit(cluster)
     newest = copied(client, path)
-    client.delete(path, recursive=True)
+    wipe(client, path)
     wait_until_status_says(cluster.addresses, "ZooKeeper has no /cluster any more", "put its data back")
     offset = commit(cluster)
     assert committed(cluster) == everywhere(offset)

@@ -23,6 +23,7 @@ from coordinator.protocol.parts import ResetPolicy
 from coordinator.protocol.text.addresses import parse_addresses
 from spark_kcoord.member.client import MemberClient, fetch_offsets
 from spark_kcoord.member.settings import MemberSettings
+from tests.helpers.processes import stands_still
 from tests.helpers.waiting import wait_until
 
 PATIENCE_S = 60.0
@@ -173,6 +174,7 @@ def test_member_goes_on_elsewhere_while_its_leader_stands_still_and_no_commit_of
         leader = tool(everybody, "group", "describe", group, "--state").told["coordinator"]["node_id"]
         stopped = next(node for node in cluster.nodes if node.number == leader)
         stopped.pause()
+        wait_until(lambda: stands_still(stopped.process_group_id), timeout_s=PATIENCE_S, what="it stands still")
         try:
             assert commit(2) is ErrorCode.NONE
             assert [part.owner_epoch for part in client.assignment().partitions] == [part.owner_epoch]

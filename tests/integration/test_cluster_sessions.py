@@ -24,7 +24,7 @@ def cluster(
 ) -> Iterator[WatchedCluster]:
     """Yield three nodes; each test leaves them well."""
     folder = tmp_path_factory.mktemp("nodes")
-    with WatchedCluster(kafka, zookeeper, folder, session_timeout_ms=2_000) as nodes:
+    with WatchedCluster(kafka, zookeeper, folder) as nodes:
         yield nodes
 
 
@@ -60,7 +60,8 @@ def test_a_copy_of_a_directory_that_is_started_beside_its_node_is_refused_and_th
     cluster: WatchedCluster,
 ) -> None:
     node = cluster.node(cluster.entry(0)["leader"])
-    twin = cluster.another(node.number, "twin")
+    # It waits for so long whether the other one ends.
+    twin = cluster.another(node.number, "twin", **{"zookeeper.session_timeout_ms": 1_000})
     copied_while_it_runs(node.data_dir / "data", twin.data_dir / "data")
 
     def start() -> None:
