@@ -78,8 +78,12 @@ def test_cleaned_offsets_before_an_open_transaction_are_passed_soon(broker: Loca
     open_one.send(TOPIC, b"x", key=b"other", partition=0, timestamp_ms=FIRST_MS + 1_000)
     open_one.flush()
     wait_until(lambda: offsets(broker) == [1, 2], what="the value to be cleaned away")
-    clean_anew(broker)
-    wait_until(lambda: offsets(broker) == [2], what="the tombstone to be cleaned away")
+
+    def is_tombstone_gone() -> bool:
+        clean_anew(broker)  # each time: the cleaner notes how far it came when that shows already, and undoes it
+        return offsets(broker) == [2]
+
+    wait_until(is_tombstone_gone, what="the tombstone to be cleaned away")
 
     settings = KafkaSettings(servers=(servers,), client=(("client_id", "tests"),), is_read_committed=True)
     lookup, pool = KafkaLookup(settings), ClientPool()
@@ -87,12 +91,12 @@ def test_cleaned_offsets_before_an_open_transaction_are_passed_soon(broker: Loca
     def read() -> list[int]:
         ends = lookup.end_offsets([(TOPIC, 0)])
         wanted = TopicRange(TOPIC, None, 0, 0, ends[TOPIC, 0])
-        batches = read_ranges(settings, [wanted], columns=("offset",), fail_on_data_loss=True, timeout_s=30, pool=pool)
+        batches = read_ranges(settings, [wanted], columns=("offset",), fail_on_data_loss=True, timeout_s=120, pool=pool)
         return [wanted.end, *(offset for batch in batches for offset in batch.column("offset").to_pylist())]
 
     began = time.monotonic()
     assert read() == [2]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "half of what it may take: it waited for nothing"
     assert local_start(broker) == 0
     open_one.commit_transaction()
     open_one.close()
