@@ -242,6 +242,9 @@ def test_no_secret_of_nodes_and_their_clients_is_shown_anywhere(
     audit = tmp_path / "audit.log"
     assert eventually(lambda: "DeleteOffsets" in audit.read_text())
     shown.append(("audit log", audit.read_text()))
+    for node in nodes:
+        node.process.kill()  # which has its log whole, and no file go away that is found
+        shown.append(("log at its end", node.process.said))
     shown += [(str(path), path.read_bytes()) for path in tmp_path.rglob("data/**/*") if path.is_file()]
     assert len(shown) > 30
     assert {place: found for place, text in shown if (found := found_in(text))} == {}

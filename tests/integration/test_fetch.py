@@ -70,7 +70,7 @@ def plan(read: SourceOptions) -> tuple[TopicRange, ...]:
 
 
 def fetch(
-    read: SourceOptions, ranges: tuple[TopicRange, ...], pool: ClientPool, timeout_s: float = 20
+    read: SourceOptions, ranges: tuple[TopicRange, ...], pool: ClientPool, timeout_s: float = 60
 ) -> Iterator[pa.RecordBatch]:
     return read_ranges(
         read.kafka,
@@ -236,26 +236,23 @@ def test_deleted_offsets_are_data_loss_or_skipped_with_a_warning(
     assert "data loss: offset 0 of [0, 20) is gone" in caplog.text
 
 
-def test_topic_made_again_is_data_loss(kafka: LocalKafka, topic: MakeTopic, pool: ClientPool) -> None:
+def test_topic_made_again_is_data_loss(
+    kafka: LocalKafka, topic: MakeTopic, pool: ClientPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_kcoord.fetch.progress._TOPIC_GRACE_S", 0.5)
     name = topic(1)
     produce(kafka.bootstrap_servers, name, [(0, Row(b"old"))] * 5)
     read = options(kafka, name)
     ranges = plan(read)
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.delete_topics([name])
-    lookup = KafkaLookup(read.kafka)
-    while True:
-        try:
-            lookup.topics([name])
-        except UnknownTopicError:
-            break
-    lookup.close()
+    wait_until(lambda: name not in known_topics(kafka))
     kafka.create_topic(name)
     produce(kafka.bootstrap_servers, name, [(0, Row(b"new"))] * 5)
 
     with pytest.raises(DataLossError, match=rf"'{name}' partition 0: the topic was deleted or made again"):
-        rows_of(fetch(read, ranges, pool, timeout_s=2))
-    assert rows_of(fetch(options(kafka, name, failOnDataLoss="false"), ranges, pool, timeout_s=2)) == []
+        rows_of(fetch(read, ranges, pool))
+    assert rows_of(fetch(options(kafka, name, failOnDataLoss="false"), ranges, pool)) == []
 
 
 def test_partitions_of_a_topic_made_again_with_fewer_are_left_out(kafka: LocalKafka, topic: MakeTopic) -> None:
@@ -265,7 +262,7 @@ def test_partitions_of_a_topic_made_again_with_fewer_are_left_out(kafka: LocalKa
     assert lookup.end_offsets(keys) == dict.fromkeys(keys, 0)
     with KafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers) as admin:
         admin.delete_topics([name])
-    wait_until(lambda: name not in known_topics(kafka), timeout_s=20)
+    wait_until(lambda: name not in known_topics(kafka))
     kafka.create_topic(name, 1)
     produce(kafka.bootstrap_servers, name, [(0, Row(b"new"))] * 5)
 
