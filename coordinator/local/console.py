@@ -33,7 +33,7 @@ class LocalConsole(LocalService):
         *,
         port: int = 0,
         flags: Sequence[str] = (),
-        start_timeout_s: float = 30.0,
+        start_timeout_s: float = 60.0,
     ) -> None:
         super().__init__(
             "The console",

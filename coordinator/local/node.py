@@ -37,7 +37,7 @@ class LocalCoordinator(LocalService):
         port: int = 0,
         settings: Mapping[str, object] | None = None,
         environment: Mapping[str, str] | None = None,
-        start_timeout_s: float = 30.0,
+        start_timeout_s: float = 60.0,
         stop_timeout_s: float = 15.0,
     ) -> None:
         super().__init__(
