@@ -95,6 +95,18 @@ class Inbox:
             assert self.came.wait_for(lambda: len(found()) >= count, PATIENCE_S)
         return found()
 
+    def wait_for_topic(self, name: str) -> TopicsRead:
+        """Return what told of a topic: the first look may be before it is watched or after."""
+
+        def telling() -> TopicsRead | None:
+            read = (event for event in self.events if isinstance(event, TopicsRead))
+            return next((event for event in read if name in event.topics or name in event.refused), None)
+
+        with self.came:
+            told = self.came.wait_for(telling, PATIENCE_S)
+        assert told is not None, f"nobody told of {name}"
+        return told
+
 
 @contextmanager
 def running(
@@ -117,7 +129,7 @@ def test_a_lookup_follows_a_leader_that_moved() -> None:
     kafka = ScriptedKafka()
     with running(kafka) as (port, inbox):
         port.watch_topics(frozenset({"t"}))
-        inbox.wait_for(TopicsRead, 2)
+        inbox.wait_for_topic("t")
         kafka.leaders["t", 0] = 2
         port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
@@ -130,7 +142,7 @@ def test_a_lookup_tells_of_a_topic_that_nobody_polls_as_it_is_then() -> None:
     kafka.leaders["u", 0] = 1
     with running(kafka) as (port, inbox):
         port.watch_topics(frozenset({"t"}))
-        inbox.wait_for(TopicsRead, 2)
+        inbox.wait_for_topic("t")
         for count, topic_id in enumerate(("before", "again"), 1):
             kafka.topic_ids["u"] = topic_id
             port.resolve_offsets(count, [OffsetToResolve("u", 0, LATEST)])
@@ -169,7 +181,8 @@ def test_all_topics_are_listed_at_once_when_they_are_wanted_and_no_longer_than_t
     kafka = ScriptedKafka()
     with running(kafka) as (port, inbox):
         port.watch_topics(frozenset({"t"}), lists_all=False)
-        before = len(inbox.wait_for(TopicsRead, 1))
+        inbox.wait_for_topic("t")
+        before = len(inbox.wait_for(TopicsRead))
         port.watch_topics(frozenset({"t"}), lists_all=True)
         read = inbox.wait_for(TopicsRead, before + 1)[-1]
         assert (set(read.topics), read.is_whole) == ({"t", "other"}, True)
@@ -188,15 +201,15 @@ def test_after_a_failure_everything_watched_is_asked_again_over_a_new_client() -
 
     with running(kafka, connect) as (port, inbox):
         port.watch_topics(frozenset({"t"}))
-        inbox.wait_for(TopicsRead, 2)
+        inbox.wait_for_topic("t")
         kafka.is_away = True
         port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
         assert resolved.offsets[0].why == "Kafka at x cannot be reached: gone"
         inbox.wait_for(KafkaFailed, 2)
-        kafka.is_away = False
         kafka.asked.clear()
         reads = len(inbox.wait_for(TopicsRead))
+        kafka.is_away = False
         last = inbox.wait_for(TopicsRead, reads + 1)[-1]
     assert "t" in last.topics
     assert len(made) >= 3
@@ -216,7 +229,7 @@ def test_a_broker_that_has_only_begun_proves_nothing_about_topics() -> None:
     kafka = Begun()
     with running(kafka) as (port, inbox):
         port.watch_topics(frozenset({"t"}))
-        inbox.wait_for(TopicsRead, 2)
+        inbox.wait_for_topic("t")
         kafka.has_only_begun = True
         port.resolve_offsets(4, [OffsetToResolve("u", 0, LATEST)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
@@ -225,8 +238,8 @@ def test_a_broker_that_has_only_begun_proves_nothing_about_topics() -> None:
         for lists_all in (False, True):
             port.watch_topics(frozenset({"t"}), lists_all=lists_all)
             inbox.wait_for(KafkaFailed, 3 if lists_all else 2)
-        kafka.has_only_begun = False
         reads = len(inbox.wait_for(TopicsRead))
+        kafka.has_only_begun = False
         inbox.wait_for(TopicsRead, reads + 1)
     assert [event for event in inbox.events if isinstance(event, TopicsRead) and event.absent] == []
 
@@ -293,7 +306,7 @@ def test_a_bad_question_costs_only_itself() -> None:
     kafka.bad_numbers = {3, 70}
     with running(kafka, kafka.connect, log=log) as (port, inbox):
         port.watch_topics(frozenset({"t"}))
-        inbox.wait_for(TopicsRead, 2)
+        inbox.wait_for_topic("t")
         port.resolve_offsets(4, [OffsetToResolve("t", number, LATEST) for number in range(100)])
         (resolved,) = inbox.wait_for(OffsetsResolved)
         assert not [event for event in inbox.events if isinstance(event, KafkaFailed)]
@@ -326,7 +339,7 @@ def test_a_topic_that_cannot_be_asked_about_is_refused_and_the_others_are_told_o
     kafka.bad_topics = {"bad"}
     with running(kafka, kafka.connect) as (port, inbox):
         port.watch_topics(frozenset({"a", "b", "bad", "c"}))
-        read = next(event for event in inbox.wait_for(TopicsRead, 2) if event.refused)
+        read = inbox.wait_for_topic("bad")
     assert (sorted(read.topics), sorted(read.refused)) == (["a", "b", "c"], ["bad"])
     assert read.brokers == {1: ("h", 1)}
 
@@ -425,7 +438,7 @@ def test_waiting_for_a_leader_that_does_not_answer_delays_no_reading_of_ends() -
         port.watch_topics(frozenset({"t"}))
         ends = inbox.wait_for(EndOffsetsRead, 3)[-1].ends
     assert ends == {("t", 0): 0}
-    assert begun_s[2] - begun_s[1] < 4  # as work it would be 10 s
+    assert begun_s[2] - begun_s[1] < 10  # as work it would be that, and here it is less than one
 
 
 def test_a_lookup_does_not_wait_until_the_ends_of_all_partitions_are_read() -> None:
