@@ -28,16 +28,14 @@ class GatedDisk:
     def open_log(self, shard: int, log_number: int) -> OpenedLog:
         self.is_asked.set()
         assert self.gate.wait(20)
-        self.done.append(("open", shard, log_number))
-        self._fail()
+        self._note("open", shard, log_number)
         return OpenedLog(0, 0, (), log_number)
 
     def drop(self, shard: int, *, aside_ms: int | None) -> None:
         self.done.append(("drop", shard, aside_ms))
 
     def load(self, shard: int, end: int, sink: LogSink) -> None:
-        self.done.append(("load", shard))
-        self._fail()
+        self._note("load", shard)
         sink.take_batch(0, [b"x"] * end)
 
     def read(self, shard: int, from_offset: int, most_bytes: int) -> tuple[()] | None:
@@ -45,9 +43,14 @@ class GatedDisk:
         return None
 
     def delete_aside(self, before_ms: int) -> tuple[str, ...]:
-        self.done.append(("delete", before_ms))
-        self._fail()
+        self._note("delete", before_ms)
         return ()
+
+    def _note(self, *done: Any) -> None:
+        error = self.error  # a test may have another for what comes next once this is done
+        self.done.append(done)
+        if error is not None:
+            raise error
 
     def _fail(self) -> None:
         if self.error is not None:

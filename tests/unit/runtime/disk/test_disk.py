@@ -279,7 +279,7 @@ def test_real_file_size_limit_stops_the_node_with_what_was_acknowledged_intact(t
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20)),
         check=True,
     )

@@ -22,11 +22,12 @@ class GatedDisk:
         self.readers += 1
         self.times += 1
         self.most_readers = max(self.most_readers, self.readers)
+        error = self.error  # of this reading: a test may have another for the next one once this has begun
         self.begun.set()
         assert self.gate.wait(20)
         self.readers -= 1
-        if self.error is not None:
-            raise self.error
+        if error is not None:
+            raise error
         sink.take_batch(0, (b"a", b"b"))
         return 4
 
