@@ -138,8 +138,10 @@ class World:
 
 
 def stop_ticks(on: World) -> None:
-    """Have no tick come between what a test counts, however slow the machine is."""
+    """Have no tick come between what a test counts, however slow the machine is; one may have come by now."""
     on.driver._cancel_timers()
+    for seen in (on.done, on.node.events, on.node.times_ms):
+        seen.clear()
 
 
 def play(script: Script, act: Callable[[World], object]) -> World:
@@ -182,6 +184,7 @@ def test_records_of_one_round_of_the_loop_reach_the_disk_as_one_batch_a_shard() 
     )
 
     async def act(on: World) -> None:
+        stop_ticks(on)
         for connection_id in range(4):
             on.driver.connection_opened(connection_id, "h", ANONYMOUS)
         await asyncio.sleep(0)
@@ -307,11 +310,13 @@ def test_reports_of_the_disk_that_take_long_are_spread_over_turns_of_the_loop_in
 
 def test_the_node_is_woken_when_it_asked_and_the_latest_wish_counts() -> None:
     async def act(on: World) -> None:
+        stop_ticks(on)
+        await asyncio.sleep(0)  # the loop counts from the beginning of its turn
         opened_ms = SystemClock().monotonic_ms()
         on.driver.connection_opened(1, "h", ANONYMOUS)
         await until(lambda: on.node.of(Ticked))
         kinds = [type(event) for event in on.node.events]
-        assert opened_ms + 20 <= on.node.times_ms[kinds.index(Ticked)] < opened_ms + 5000
+        assert opened_ms + 20 <= on.node.times_ms[kinds.index(Ticked)] < opened_ms + 60_000
 
     def script(event: Event, now_ms: int) -> list[Effect]:
         return [WakeAt(now_ms + 60_000), WakeAt(now_ms + 20)] if isinstance(event, ConnectionOpened) else []

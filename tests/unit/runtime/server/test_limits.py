@@ -273,6 +273,7 @@ def test_a_member_is_answered_between_the_frames_of_those_who_say_much_at_once()
 def test_whoever_has_said_hello_and_waits_for_a_turn_is_not_late_and_who_is_late_is_no_failure() -> None:
     async def act(on: Scene) -> None:
         slow, silent = await on.connect(), await on.connect(hello=False)
+        await until(lambda: on.server.connections == 2)
         (waiting,) = [live for live in on.server._live if live.id == 1]
         waiting._wait()
         on.pass_ms(10_000)

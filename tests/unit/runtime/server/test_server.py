@@ -26,6 +26,7 @@ from coordinator.protocol.session import HelloReceived, PushReceived, ResponseRe
 from coordinator.runtime.server.port import DROPPED_AT_ONCE, FLUSH_LOT, ListenError, Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
+from tests.helpers.processes import eventually
 
 pytestmark = pytest.mark.usefixtures("each_event_loop")
 
@@ -141,9 +142,10 @@ def test_everything_that_came_in_one_read_is_answered_by_few_writes() -> None:
         )
         peer = await on.connect()
         assert isinstance(await peer.next_event(), HelloReceived)
+        on.server.turns.now_ns = lambda: 0  # a turn that takes long is cut, and no machine is so slow here
         asked = [peer.session.send_request(Ping(1)) for _ in range(50)]
         peer.writer.write(b"".join(data for _, data in asked))
-        # 50 answers are far less than a segment: written at once they also come at once. A turn that takes long is cut.
+        # 50 answers are far less than a segment: written at once they also come at once.
         numbers: list[int] = []
         reads = 0
         while len(numbers) < len(asked):
@@ -273,7 +275,12 @@ def test_many_connections_are_written_to_in_lots_with_the_rest_in_the_next_turn_
         between: list[list[bool]] = []
         for peer in peers:
             peer.writer.transport.pause_reading()
-        asyncio.get_running_loop().call_soon(lambda: between.append(said_to(peers)))
+
+        def look() -> None:
+            assert eventually(lambda: all(said_to(peers[:FLUSH_LOT]))), "the first lot was not written at once"
+            between.append(said_to(peers))
+
+        asyncio.get_running_loop().call_soon(look)
         on.server.flush()
         await until(lambda: all(said_to(peers)))
         assert between == [[True] * FLUSH_LOT + [False] * 2], "what waited for the loop was not served between the lots"
@@ -468,6 +475,7 @@ def test_a_connection_that_is_closed_twice_has_its_first_deadline_and_holds_up_n
     async def act(on: Scene) -> None:
         for _ in range(2):
             await on.connect()
+        await until(lambda: on.server.connections == 2)
         first, second = sorted(on.server._live, key=lambda live: live.id)
         on.server.await_close(first)
         on.server.await_close(second)

@@ -125,7 +125,7 @@ def test_a_client_that_speaks_no_tls_is_told_so_and_the_node_says_it_too(authori
         assert "kcoord.security.protocol" in why
         await until(lambda: len(on.refusals()) == 1)
         assert "does not speak TLS" in on.refusals()[0]
-        assert on.server.connections == 0
+        await until(lambda: on.server.connections == 0)
 
     play(act, settings_of(authority.pair()))
 
@@ -249,7 +249,7 @@ def test_a_certificate_whose_names_are_no_text_is_refused_with_a_reason(authorit
         await until(lambda: len(on.refusals()) == 1)
         assert "cannot be read" in on.refusals()[0]
         assert on.listener.told == []
-        assert on.server.connections == 0
+        await until(lambda: on.server.connections == 0)
 
     play(act, settings_of(authority.pair(), trusted_certificates=str(trusted), client_auth="required"))
 
