@@ -68,7 +68,7 @@ class ScriptedCoordinator:
             except OSError:  # shut down by __exit__
                 return
             self.taken += 1
-            with connection:
+            with connection, suppress(ConnectionError):  # whoever asked may have gone
                 self._converse(connection)
 
     def _converse(self, connection: socket.socket) -> None:

@@ -130,8 +130,12 @@ def test_an_old_client_is_answered_and_its_connection_ends() -> None:
 
 @pytest.mark.parametrize("said", [b"", b"GET /o", b"GET /one HTTP/1.1\r\nHost: h\r\n\r\nGET /o"])
 def test_whoever_asks_nothing_for_long_is_closed(said: bytes) -> None:
-    with serving(HURRIED) as address, socket.create_connection(address, timeout=30) as client:
+    server = HttpServer({"/one": lambda: say(200, "one")}, HURRIED)
+    address, has_asked = server.start("127.0.0.1", 0), threading.Event()
+    server.call(has_asked.wait, 30)  # the server's time begins once all is said that is to be
+    with contextlib.closing(server), socket.create_connection(address, timeout=30) as client:
         client.sendall(said)
+        has_asked.set()
         assert all_of(client).count(b"HTTP/1.1 200") == said.count(b"\r\n\r\n")
 
 

@@ -40,9 +40,10 @@ def test_scrapes_come_once_a_second_and_are_counted_with_the_size_of_the_page() 
     with page(200) as (address, asked):
         began_s = time.monotonic()
         with Scraper(address) as scraper:
-            wait_until(lambda: len(asked) == 2)
+            wait_until(lambda: len(asked) >= 2)
         assert time.monotonic() - began_s >= 1
     assert scraper.seen is not None
+    wait_until(lambda: len(asked) >= scraper.seen.count)  # a page is noted once it is written
     assert (scraper.seen.count, scraper.seen.most_bytes) == (len(asked), 3000)
     assert asked == ["/metrics"] * len(asked)
     assert 0 < scraper.seen.median_ms <= scraper.seen.most_ms
@@ -50,7 +51,7 @@ def test_scrapes_come_once_a_second_and_are_counted_with_the_size_of_the_page() 
 
 def scrape_once(address: str, asked: list[str], *, then: Exception | None = None) -> None:
     with Scraper(address):
-        wait_until(lambda: len(asked) == 1)
+        wait_until(lambda: len(asked) >= 1)
         if then is not None:
             raise then
 

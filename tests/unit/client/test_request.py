@@ -24,24 +24,27 @@ from coordinator.protocol.messages.operators import DeleteGroup, DeleteGroupResp
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.text.addresses import format_address
 from tests.helpers.scripted_coordinator import CLOSES, ScriptedCoordinator, late
+from tests.helpers.skipped_time import SkippedTime
+
+PATIENCE_S = 60.0
 
 
 def test_a_request_gets_its_response():
     expected = DescribeGroupResponse(group_id="team", state="Stable")
     with ScriptedCoordinator({DescribeGroup: expected}) as coordinator:
-        assert ask((coordinator.address,), DescribeGroup("team"), 5) == expected
+        assert ask((coordinator.address,), DescribeGroup("team"), PATIENCE_S) == expected
     assert coordinator.asked == [DescribeGroup("team")]
 
 
 def test_pushes_are_passed_over():
     with ScriptedCoordinator({ListGroups: ListGroupsResponse()}, pushes=(Probe(), Probe())) as coordinator:
-        assert ask((coordinator.address,), ListGroups(), 5) == ListGroupsResponse()
+        assert ask((coordinator.address,), ListGroups(), PATIENCE_S) == ListGroupsResponse()
 
 
 def test_a_refusal_is_the_response():
     refusal = DescribeGroupResponse(ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
     with ScriptedCoordinator({DescribeGroup: refusal}) as coordinator:
-        response = ask((coordinator.address,), DescribeGroup("team"), 5)
+        response = ask((coordinator.address,), DescribeGroup("team"), PATIENCE_S)
     assert response == refusal
     assert refusal_of(response) == (ErrorCode.GROUP_ID_NOT_FOUND, "no such group")
     assert refusal_of(ListGroupsResponse()) is None
@@ -54,23 +57,28 @@ def test_a_group_is_followed_to_the_node_that_coordinates_it():
         found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
         refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
         with ScriptedCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
-            assert ask((wrong.address,), DescribeGroup("team"), 5) == expected
+            assert ask((wrong.address,), DescribeGroup("team"), PATIENCE_S) == expected
     assert wrong.asked == [DescribeGroup("team"), FindCoordinator("team")]
     assert right.asked == [DescribeGroup("team")]
 
 
 def test_a_change_that_may_be_done_is_no_refusal_of_the_node_that_was_asked_first():
     """The refusal of who does not coordinate the group is not what became of the change at who does."""
-    with ScriptedCoordinator({DeleteGroup: late(1.0, DeleteGroupResponse())}) as right:
-        found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
-        refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
-        with (
-            ScriptedCoordinator({DeleteGroup: refusal, FindCoordinator: found}) as wrong,
-            pytest.raises(RequestTimeoutError, match="did not answer within") as raised,
-        ):
-            ask((wrong.address,), DeleteGroup("team", "me", "why", is_dry_run=False), 0.6)
-    assert raised.value.may_be_done
+    refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
+    for timeout_s in (0.6, 5, 30):  # more where the machine was too slow for the change to get there
+        with ScriptedCoordinator({DeleteGroup: late(timeout_s + 0.4, DeleteGroupResponse())}) as right:
+            found = FindCoordinatorResponse(coordinator=NodeAddress(2, *right.address))
+            with ScriptedCoordinator({DeleteGroup: refusal, FindCoordinator: found}) as wrong:
+                try:
+                    ended = ask((wrong.address,), DeleteGroup("team", "me", "why", is_dry_run=False), timeout_s)
+                except RequestTimeoutError as error:
+                    ended = error
+        if right.asked:
+            break
     assert len(right.asked) == 1
+    assert isinstance(ended, RequestTimeoutError)
+    assert "did not answer within" in str(ended)
+    assert ended.may_be_done
 
 
 def test_who_answered_last_is_asked_first():
@@ -80,7 +88,7 @@ def test_who_answered_last_is_asked_first():
         refusal = ErrorResponse(ErrorCode.NOT_COORDINATOR, "ask node 2")
         with ScriptedCoordinator({DescribeGroup: refusal, FindCoordinator: found}) as wrong:
             coordinators = Coordinators((wrong.address,))
-            assert [ask(coordinators, DescribeGroup("team"), 5) for _ in range(3)] == [expected] * 3
+            assert [ask(coordinators, DescribeGroup("team"), PATIENCE_S) for _ in range(3)] == [expected] * 3
         assert (len(wrong.asked), len(right.asked)) == (2, 3)
 
 
@@ -91,7 +99,7 @@ def test_who_answered_last_and_is_gone_costs_one_try():
     with ScriptedCoordinator({DescribeGroup: expected}) as given:
         coordinators = Coordinators((given.address,))
         coordinators.answered_last = gone
-        assert ask(coordinators, DescribeGroup("team"), 5) == expected
+        assert ask(coordinators, DescribeGroup("team"), PATIENCE_S) == expected
         assert coordinators.answered_last == given.address
 
 
@@ -99,20 +107,22 @@ def test_a_refusal_that_passes_is_asked_again():
     loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     loaded = DescribeGroupResponse(state="Stable")
     with ScriptedCoordinator({DescribeGroup: [loading, loaded]}) as coordinator:
-        assert ask((coordinator.address,), DescribeGroup("team"), 5) == loaded
+        assert ask((coordinator.address,), DescribeGroup("team"), PATIENCE_S) == loaded
 
 
-def test_a_refusal_that_does_not_pass_in_time_is_returned():
+def test_a_refusal_that_does_not_pass_in_time_is_returned(monkeypatch):
+    monkeypatch.setattr("coordinator.client.request.time", SkippedTime(20))
     loading = DescribeGroupResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "loading")
     with ScriptedCoordinator({DescribeGroup: loading}) as coordinator:
-        assert ask((coordinator.address,), DescribeGroup("team"), 1) == loading
+        assert ask((coordinator.address,), DescribeGroup("team"), PATIENCE_S) == loading
+        assert len(coordinator.asked) > 1
 
 
 def test_nobody_there_is_said_with_the_address():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
     with pytest.raises(RequestError, match=f"{format_address(address)} cannot be reached: Connection refused; check"):
-        ask((address,), ListGroups(), 5)
+        ask((address,), ListGroups(), PATIENCE_S)
 
 
 def test_addresses_of_one_host_share_its_time(monkeypatch):
@@ -131,8 +141,8 @@ def test_addresses_of_one_host_share_its_time(monkeypatch):
     monkeypatch.setattr(socket, "create_connection", drops_first)
     with ScriptedCoordinator({ListGroups: ListGroupsResponse()}) as coordinator:
         monkeypatch.setattr(socket, "getaddrinfo", found)
-        assert ask((("two.example", coordinator.address[1]),), ListGroups(), 8) == ListGroupsResponse()
-    assert 3 < given[0] <= 4, "half of the time"
+        assert ask((("two.example", coordinator.address[1]),), ListGroups(), 80) == ListGroupsResponse()
+    assert 20 < given[0] <= 40, "half of the time"
 
 
 def test_a_silent_address_costs_no_more_than_the_time_out():
@@ -165,7 +175,7 @@ def test_a_stranger_is_named(greeting, why):
         thread = threading.Thread(target=answer)
         thread.start()
         with pytest.raises(RequestError, match=why):
-            ask((listener.getsockname(),), ListGroups(), 5)
+            ask((listener.getsockname(),), ListGroups(), PATIENCE_S)
         thread.join()
 
 
@@ -174,7 +184,7 @@ def test_a_coordinator_that_closes_after_its_hello_is_one():
     with ScriptedCoordinator({DescribeGroup: CLOSES}) as coordinator:
         name = format_address(coordinator.address)
         with pytest.raises(RequestError) as raised:
-            ask((coordinator.address,), DescribeGroup("team"), 5)
+            ask((coordinator.address,), DescribeGroup("team"), PATIENCE_S)
     assert str(raised.value) == (
         f"the coordinator at {name} closed the connection before it answered: it was stopped, or met a bug, which its "
         "log says; look whether what was asked for is done, and ask again"
@@ -183,4 +193,4 @@ def test_a_coordinator_that_closes_after_its_hello_is_one():
 
 def test_a_request_too_large_is_an_error_of_the_tool():
     with ScriptedCoordinator({}) as coordinator, pytest.raises(RequestError, match="cannot be sent: DescribeGroup has"):
-        ask((coordinator.address,), DescribeGroup("g" * 2_000_000), 5)
+        ask((coordinator.address,), DescribeGroup("g" * 2_000_000), PATIENCE_S)

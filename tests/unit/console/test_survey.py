@@ -42,7 +42,7 @@ HANGS_UP = Misdeed(lambda connection, _: None)
 
 
 def survey_of(coordinator: ScriptedCoordinator, picture: Picture, refresh_s: float = 1.0) -> Survey:
-    settings = ConsoleSettings(Coordinators([coordinator.address]), ("127.0.0.1", 0), refresh_s=refresh_s, timeout_s=2)
+    settings = ConsoleSettings(Coordinators([coordinator.address]), ("127.0.0.1", 0), refresh_s=refresh_s, timeout_s=60)
     return Survey(settings, picture, lambda: NOW_MS)
 
 

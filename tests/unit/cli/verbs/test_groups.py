@@ -337,7 +337,7 @@ def test_the_console_script_writes_data_without_colour():
             ],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
         )
     assert done.stdout == "GROUP  STATE   #MEMBERS  GROUP-EPOCH  BYTES\nteam   Stable  1         1            0\n"
     assert (done.returncode, done.stderr) == (0, "")
@@ -356,7 +356,7 @@ def test_an_output_that_takes_no_data_is_told_in_a_line(prepare, code, said):
     script = f"import os, sys; {prepare}; from coordinator.cli import main; main()"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     done = subprocess.run(
-        [sys.executable, "-c", script, "completion", "bash"], stderr=subprocess.PIPE, timeout=60, env=environment
+        [sys.executable, "-c", script, "completion", "bash"], stderr=subprocess.PIPE, timeout=120, env=environment
     )
     lines = done.stderr.decode().splitlines()
     assert (done.returncode, len(lines)) == (code, 1 if said else 0)
@@ -370,7 +370,7 @@ def test_names_that_an_output_cannot_have_are_escaped_and_the_rest_is_written(tm
     done = subprocess.run(
         [sys.executable, "-m", "coordinator", "context", "list", "-o", "csv"],
         capture_output=True,
-        timeout=60,
+        timeout=120,
         check=True,
         env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "PYTHONIOENCODING": "latin-1"},
     )

@@ -209,6 +209,6 @@ def test_a_user_too_many_leaves_the_file_readable(users: Path, monkeypatch: pyte
 def test_a_standard_input_that_is_closed_is_said(users: Path, words: tuple[str, ...]) -> None:
     script = "import sys; sys.stdin = None; from coordinator.cli import main; main()"
     asked = [sys.executable, "-c", script, "user", "add", "alice", "--users", str(users), *words]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "password" in done.stderr

@@ -15,6 +15,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import ErrorResponse, ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.parts import GroupEvent
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.skipped_time import SkippedTime
 
 EVENT = GroupEvent(17, 1_700_000_000_123, "taken-over", "m1", "it left", 12, (("a", 3), ("a", 4), ("b", 0)), 90)
 JOIN = GroupEvent(18, 1_700_000_001_000, "member-joined", "m2", "it joined", 13)
@@ -171,7 +172,8 @@ def test_following_asks_for_what_is_new_until_it_is_interrupted_and_ends_well(ru
     assert asked[1:] == [ListGroupEvents("team", number, None, ("taken-over",)) for number in (20, 20, 21)]
 
 
-def test_following_waits_for_a_coordinator_that_is_away_and_says_so_once(run, interrupt):
+def test_following_waits_for_a_coordinator_that_is_away_and_says_so_once(run, interrupt, monkeypatch):
+    monkeypatch.setattr("coordinator.client.request.time", SkippedTime(10))
     left = interrupt(3)
     away = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "shard 1 is being loaded; try again")
     back = ListGroupEventsResponse(events=(JOIN,), last_sequence=18)
@@ -180,7 +182,7 @@ def test_following_waits_for_a_coordinator_that_is_away_and_says_so_once(run, in
     def answer(_):
         return first.pop() if first else away if left[0] else back
 
-    result = run(["-f", "-o", "jsonl", "--timeout", "0.5"], answer)
+    result = run(["-f", "-o", "jsonl", "--timeout", "30"], answer)
     assert result.exit_code == 0
     assert result.stderr.count("trying again until Ctrl-C") == 1
     assert [json.loads(line)["sequence"] for line in result.stdout.splitlines()] in ([17], [17, 18])

@@ -90,7 +90,10 @@ class Terminal:
     def end(self) -> int:
         """Wait for the program's end, and return its exit code."""
         self.read_until(SMALLER)
-        return self.process.wait(LIMIT_S)
+        code = self.process.wait(LIMIT_S)
+        while select.select([self.master], [], [], 0)[0]:  # what it said last
+            self.said += os.read(self.master, 65536).decode()
+        return code
 
 
 @contextmanager
@@ -109,7 +112,7 @@ def on_terminal(*arguments: str, term: str = "xterm") -> Iterator[Terminal]:
 
 @pytest.mark.parametrize("way", ["q", "ctrl-c", "sigterm"])
 def test_terminal_is_afterwards_as_it_was_whichever_way_it_ends(way: str) -> None:
-    with on_terminal("--every", "10s") as terminal:
+    with on_terminal("--every", "100s") as terminal:
         terminal.read_until("q quit")
         assert termios.tcgetattr(terminal.slave) != terminal.before
         if way == "q":
@@ -189,7 +192,7 @@ def test_second_signal_ends_what_a_stopped_terminal_keeps(number: signal.Signals
 
 
 def test_as_many_groups_are_shown_as_fit_and_a_new_size_is_followed() -> None:
-    with on_terminal("--every", "10s") as terminal:
+    with on_terminal("--every", "100s") as terminal:
         first = terminal.read_until("q quit")
         terminal.read_until("more groups")
         assert 15 <= sum(group in first for group in GROUPS) <= 18

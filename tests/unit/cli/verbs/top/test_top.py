@@ -38,6 +38,7 @@ from coordinator.protocol.parts import (
 )
 from tests.helpers.scripted_cluster import Script, bootstrap, scripted_cluster
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.skipped_time import SkippedTime
 
 ALONE = DescribeClusterResponse(1, (NodeDescription(1, "ready"),), (ShardDescription(0, "serving", 1, 1, (1,), (1,)),))
 REFUSED = ErrorResponse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it loads")
@@ -152,10 +153,13 @@ def test_first_look_that_fails_ends_with_its_exit_code() -> None:
     assert (refused.exit_code, "cannot be reached" in refused.stderr) == (ExitCode.ERROR, True)
 
 
-def test_later_look_that_fails_is_told_with_since_when_and_what_was_known_is_marked_as_old() -> None:
+def test_later_look_that_fails_is_told_with_since_when_and_what_was_known_is_marked_as_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coordinator.client.request.time", SkippedTime(10))
     node = Node(a=described("a", 90))
     node.cluster = [*[ALONE] * 2, *[REFUSED] * 200]
-    first, second, third = node.looks("--times", "3", "--timeout", "300ms")
+    first, second, third = node.looks("--times", "3", "--timeout", "30s")
     assert (first["troubles"], first["rows"][0]["is_old"]) == ([], False)
     (trouble,) = second["troubles"]
     assert "it loads" in trouble["text"]
