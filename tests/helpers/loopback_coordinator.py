@@ -85,6 +85,8 @@ class LoopbackCoordinator:
         """Close everything at once, as a dead process does."""
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
+        if self._threads:
+            self._threads[0].join(30)  # which accepts: what it has accepted by then is dropped with the others
         self._listener.close()
         self.drop_connections()
         for thread in self._threads:
@@ -123,13 +125,13 @@ class LoopbackCoordinator:
                 sock, _ = listener.accept()
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 self.connections_taken += 1
+                with self._lock:
+                    self._sockets[sock] = Session(Role.COORDINATOR)
                 self._spawn(self._serve, sock)
 
     def _serve(self, sock: socket.socket) -> None:
-        session = Session(Role.COORDINATOR)
+        session = self._sockets[sock]
         with sock:
-            with self._lock:
-                self._sockets[sock] = session
             try:
                 sock.sendall(session.send_hello() if self._greeting is None else self._greeting)
                 while data := sock.recv(65536):

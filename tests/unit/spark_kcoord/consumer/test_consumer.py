@@ -499,7 +499,9 @@ def test_a_consumer_that_is_forgotten_warns_and_leaves() -> None:
         warnings.simplefilter("always")
         del rig
         gc.collect()
-    assert [one.category for one in caught] == [ResourceWarning]
+    # What other tests have left is collected here too.
+    of_consumers = [one.category for one in caught if "was not closed" in str(one.message)]
+    assert of_consumers == [ResourceWarning]
     assert (member.left_with, kafka.is_closed) == ([final(0, None)], True)
 
 

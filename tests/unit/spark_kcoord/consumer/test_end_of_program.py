@@ -38,7 +38,7 @@ print("done", flush=True)
 
 def end_of(program: str) -> tuple[int, list[str]]:
     """Run a program to its end, and return its exit code and what it wrote."""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
     return ended.returncode, [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
 
 

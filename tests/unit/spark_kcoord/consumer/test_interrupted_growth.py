@@ -60,7 +60,7 @@ def test_ctrl_c_while_topics_are_looked_up_leaves_them_found_and_begun_by_the_po
     for place in dict.fromkeys(looked.steps):
         alone, signal = Alone(), SignalWithin(file, looked.steps.index(place) + 1)
         alone.attend_while(signal)
-        if not eventually(alone.attend, 3):
+        if not eventually(alone.attend, 30):
             wrong.append(f"{place}: not found")
             continue
         position = alone.fetcher.wanted[KEY].position

@@ -65,7 +65,7 @@ def test_ctrl_c_at_any_step_of_a_call_leaves_the_member_at_work(
         client = member()
         interrupted(client, call, at)
         try:
-            client.ask(JoinCall()).result(3)
+            client.ask(JoinCall()).result(30)
             client.close()
         except (TimeoutError, RuntimeError) as error:
             stuck.append(f"{step}: {error!r}")

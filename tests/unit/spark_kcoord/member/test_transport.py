@@ -19,6 +19,8 @@ from spark_kcoord.member.core.events import BytesReceived, Connected, Connection
 from spark_kcoord.member.transport import MAX_UNSENT_BYTES, NetworkEvent, Transport
 from tests.helpers.certificates import Authority
 
+PATIENCE_S = 60.0
+
 
 @pytest.fixture
 def transport() -> Iterator[Transport]:
@@ -35,7 +37,7 @@ def listener() -> Iterator[socket.socket]:
 
 def events_of(transport: Transport, kind: type[NetworkEvent]) -> list[NetworkEvent]:
     """Wait until something of this kind happens and return all that happened with it."""
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + PATIENCE_S
     seen: list[NetworkEvent] = []
     while not any(isinstance(event, kind) for event in seen):
         assert time.monotonic() < deadline_s, f"no {kind.__name__}: {seen}"
@@ -44,7 +46,7 @@ def events_of(transport: Transport, kind: type[NetworkEvent]) -> list[NetworkEve
 
 
 def connected(transport: Transport, listener: socket.socket, connection_id: int = 1) -> socket.socket:
-    transport.connect(connection_id, *listener.getsockname(), 10)
+    transport.connect(connection_id, *listener.getsockname(), PATIENCE_S)
     peer, _ = listener.accept()
     assert events_of(transport, Connected) == [Connected(connection_id)]
     return peer
@@ -82,7 +84,7 @@ def test_thread_that_is_not_to_be_had_is_an_event_and_the_next_attempt_is_one_li
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse)
-        transport.connect(1, *listener.getsockname(), 10)
+        transport.connect(1, *listener.getsockname(), PATIENCE_S)
     assert events_of(transport, ConnectionLost) == [ConnectionLost(1, "can't start new thread")]
     connected(transport, listener, 2).close()
 
@@ -117,13 +119,13 @@ def test_peer_that_takes_nothing_is_given_up(transport: Transport, listener: soc
 
 
 def test_outcome_of_an_abandoned_attempt_is_dropped(transport: Transport, listener: socket.socket) -> None:
-    transport.connect(1, *listener.getsockname(), 10)
+    transport.connect(1, *listener.getsockname(), PATIENCE_S)
     abandoned, _ = listener.accept()
     with abandoned, connected(transport, listener, connection_id=2):
         transport.send(1, b"to nobody")
         transport.disconnect(1)
         abandoned.settimeout(0.05)
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + PATIENCE_S
         said: bytes | None = None
         while said is None and time.monotonic() < deadline_s:
             assert transport.wait(0) == []
@@ -158,7 +160,7 @@ def test_with_tls_bytes_go_both_ways_also_many_at_once(listener: socket.socket, 
     serving.start()
     transport = Transport(ClientSecurity("SSL", ca_location=str(authority.trusted)))
     try:
-        transport.connect(1, *listener.getsockname(), 10)
+        transport.connect(1, *listener.getsockname(), PATIENCE_S)
         assert events_of(transport, Connected) == [Connected(1)]
         transport.send(1, many)
         seen = events_of(transport, ConnectionLost)
@@ -185,7 +187,7 @@ def test_with_tls_a_node_that_is_not_trusted_is_a_lost_connection_with_the_reaso
     serving.start()
     transport = Transport(ClientSecurity("SSL", ca_location=str(Authority(tmp_path).trusted)))
     try:
-        transport.connect(1, *listener.getsockname(), 10)
+        transport.connect(1, *listener.getsockname(), PATIENCE_S)
         (lost,) = events_of(transport, ConnectionLost)
         assert isinstance(lost, ConnectionLost)
         assert "the certificate of the other end is refused" in lost.why
@@ -228,7 +230,7 @@ def test_what_comes_decrypted_with_the_end_of_a_log_in_is_not_forgotten(
     serving.start()
     transport = Transport(by_token("SASL_SSL", authority))
     try:
-        transport.connect(1, *listener.getsockname(), 10)
+        transport.connect(1, *listener.getsockname(), PATIENCE_S)
         assert events_of(transport, BytesReceived) == [Connected(1), BytesReceived(1, b"the next hello")]
     finally:
         transport.close()
@@ -245,7 +247,7 @@ def test_a_refused_log_in_is_told_apart_from_a_coordinator_that_is_away(listener
     serving.start()
     transport = Transport(by_token("SASL_PLAINTEXT"))
     try:
-        transport.connect(1, *listener.getsockname(), 10)
+        transport.connect(1, *listener.getsockname(), PATIENCE_S)
         lost = events_of(transport, ConnectionLost)
         assert lost == [ConnectionLost(1, "refused the log-in: the token is refused", is_refused=True)]
     finally:

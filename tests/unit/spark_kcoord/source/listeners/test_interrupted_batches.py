@@ -27,12 +27,12 @@ def goes_on(finished: FinishedBatches) -> bool:
 
     def tell() -> None:
         finished.add(NOTHING)
-        finished.wait("run", 1, 3)
+        finished.wait("run", 1, 30)
         told.set()
 
     told = threading.Event()
     threading.Thread(target=tell, daemon=True).start()
-    return told.wait(4)
+    return told.wait(30)
 
 
 @pytest.mark.timeout(120)
