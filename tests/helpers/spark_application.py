@@ -75,7 +75,7 @@ class SparkApplication:
         """Let batches that were stopped go on."""
         (self._folder(of) / flag).unlink()
 
-    def wait_for(self, pattern: str, timeout_s: float = 90, of: NumberedStream | None = None) -> Path:
+    def wait_for(self, pattern: str, timeout_s: float = 240, of: NumberedStream | None = None) -> Path:
         """Wait for a file of the folder, such as `holding-*`, and return the first."""
         folder = self._folder(of)
 

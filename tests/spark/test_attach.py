@@ -61,7 +61,7 @@ def test_after_a_run_that_ends_by_itself_the_groups_lag_is_0_and_no_claim_is_ope
         produce_numbers(kafka.bootstrap_servers, name, 2, view.committed(), produced - view.committed())
         query = stream.writer(spark).trigger(**trigger).start()
         assert query.awaitTermination(150)
-        attachment.wait(query, 30)
+        attachment.wait(query, 60)
         assert lag(view, produced) == 0
         assert [partition.claim for partition in view.describe().partitions] == [None, None]
     assert stream.rows().total() == 130
@@ -109,13 +109,13 @@ def test_a_query_that_never_commits_goes_on_by_its_checkpoint_and_lets_go_at_onc
         produce_numbers(kafka.bootstrap_servers, name, 2, start, count)
         query = stream.writer(spark).trigger(once=True).start()
         assert query.awaitTermination(150)
-        attachment.wait(query, 30)
+        attachment.wait(query, 60)
     assert stream.rows() == Counter(range(70))
     produce_numbers(kafka.bootstrap_servers, name, 2, 70, 20)
     query = stream.writer(spark).trigger(processingTime="1 hour").start()
     try:
         wait_until(lambda: stream.rows() == Counter(range(90)), query=query)
-        attachment.wait(query, 30)
+        attachment.wait(query, 60)
         with a_member(coordinator, name, name) as other:
             wait_until(lambda: len(other.assignment().partitions) == 1, query=query)
             assert [partition.start for partition in other.assignment().partitions] == [0]
@@ -156,7 +156,7 @@ def test_asynchronous_progress_tracking_is_left_alone_with_a_warning(
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
     try:
         wait_until(lambda: query.lastProgress is not None, query=query)
-        attachment.wait(query, 5)
+        attachment.wait(query, 60)
     finally:
         query.stop()
     (warning,) = [record for record in caplog.records if "asynchronous progress tracking" in record.message]

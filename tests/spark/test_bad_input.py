@@ -1,5 +1,6 @@
 """What a user is told who gives wrong input, by a stream and by a batch read: clearly, soon, naming the option."""
 
+import secrets
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -51,12 +52,9 @@ AWAY = [
 @pytest.fixture(scope="module")
 def right(spark: SparkSession, kafka: LocalKafka, coordinator: LocalCoordinator) -> dict[str, str]:
     """Return options with which everything works, as a first read shows; it also starts what Spark starts once."""
-    kafka.create_topic("bad-input", 2, None)
-    options = {
-        "kcoord.bootstrap.servers": coordinator.address,
-        "kcoord.group.id": "bad-input",
-        "subscribe": "bad-input",
-    }
+    name = f"bad-input-{secrets.token_hex(4)}"  # another one where a test is run again
+    kafka.create_topic(name, 2, None)
+    options = {"kcoord.bootstrap.servers": coordinator.address, "kcoord.group.id": name, "subscribe": name}
     assert spark.read.format("kcoord").options(**options).load().collect() == []
     return options
 
@@ -139,11 +137,12 @@ def test_batches_are_told_who_is_away(spark: SparkSession, right: dict[str, str]
 
 
 def test_a_group_keeps_to_one_reset_policy(spark: SparkSession, right: dict[str, str], tmp_path: Path) -> None:
-    options = right | {"kcoord.group.id": "bad-policy", "startingOffsets": "earliest"}
+    group = f"bad-policy-{secrets.token_hex(4)}"
+    options = right | {"kcoord.group.id": group, "startingOffsets": "earliest"}
     frame = spark.readStream.format("kcoord").options(**options).load()
     first = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "first")).start()
     try:
-        view = GroupView(right["kcoord.bootstrap.servers"], "bad-policy")
+        view = GroupView(right["kcoord.bootstrap.servers"], group)
         wait_until(lambda: len(view.describe().members) == 1, query=first)
         with refused("startingOffsets", "earliest"):
             run_stream(spark, options | {"startingOffsets": "latest"}, tmp_path)

@@ -3,6 +3,7 @@
 A Spark of its own takes long to start: one application has the queries of all the tests, each of its own group.
 """
 
+import secrets
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
 GRACE_S = 1.0
 """How long a closed connection with a running claim is waited for."""
@@ -46,7 +47,7 @@ def a_member(coordinator: LocalCoordinator, group: str, topic: str) -> MemberCli
 def run_to_its_end(spark: "SparkSession", stream: NumberedStream) -> None:
     """Let the stream read what there is, in this process's Spark, from its checkpoint."""
     with closing_query(stream.start(spark, is_available_now=True)) as query:
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(150)
 
 
 @contextmanager
@@ -90,7 +91,10 @@ def killed(
 ) -> Iterator[Killed]:
     folder = tmp_path_factory.mktemp("killed")
 
-    def stream(group: str, partitions: int, numbers: int, *options: str) -> NumberedStream:
+    run = secrets.token_hex(4)  # another one where a test is run again
+
+    def stream(kind: str, partitions: int, numbers: int, *options: str) -> NumberedStream:
+        group = f"{kind}-{run}"
         kafka.create_topic(group, partitions)
         produce_numbers(kafka.bootstrap_servers, group, partitions, 0, numbers)
         return NumberedStream(folder / group, coordinator.address, group, group, options)
@@ -106,7 +110,7 @@ def killed(
         application.hold("hold-after", of=resumed)
         application.hold("hold-after", of=fenced)
         application.start()
-        wait_until(lambda: sorted(of_twice.owners().values()) == [2, 2], timeout_s=90)
+        wait_until(lambda: sorted(of_twice.owners().values()) == [2, 2], timeout_s=240)
         application.wait_for("batch-0.json", of=twice)
         application.hold("hold-after", of=twice)
         produce_numbers(kafka.bootstrap_servers, twice.topic, 4, 200, 80)

@@ -155,6 +155,7 @@ def test_neither_event_log_nor_ui_nor_logs_nor_errors_show_a_secret(
             offsets,
         ]
     )
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)  # else what came last is not noted yet
     noted = event_log(spark)
     assert "SparkListenerSQLExecutionStart" in noted
     assert name in noted or "kcoord" in noted

@@ -39,18 +39,16 @@ def test_a_query_reads_every_row_once_across_a_restart_from_its_checkpoint(
 ) -> None:
     name = topic(4)
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 1_000)
-    frame = a_stream(
-        spark, coordinator, "restarted", subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="300"
-    )
+    frame = a_stream(spark, coordinator, name, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="300")
     query = to_parquet(frame, tmp_path).start()
     queries.append(query)
-    wait_until(lambda: committed(coordinator, "restarted") == 1_000, query=query)
+    wait_until(lambda: committed(coordinator, name) == 1_000, query=query)
     query.stop()
     identity = _members_in_checkpoint(tmp_path)
     produce_numbers(kafka.bootstrap_servers, name, 4, 1_000, 500)
     again = to_parquet(frame, tmp_path).start()
     queries.append(again)
-    wait_until(lambda: committed(coordinator, "restarted") == 1_500, query=again)
+    wait_until(lambda: committed(coordinator, name) == 1_500, query=again)
     again.stop()
     assert values_in(spark, tmp_path) == Counter(range(1_500))
     assert _members_in_checkpoint(tmp_path) == identity
@@ -81,7 +79,7 @@ def test_a_streams_rows_are_those_of_kafka_pythons_consumer(
     frame = a_stream(
         spark,
         coordinator,
-        "oracle",
+        name,
         subscribe=name,
         startingOffsets="earliest",
         includeHeaders="true",
@@ -95,7 +93,7 @@ def test_a_streams_rows_are_those_of_kafka_pythons_consumer(
         .start()
     )
     queries.append(query)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(150)
     assert rows_of(spark.read.parquet(str(tmp_path / "rows"))) == consume(kafka.bootstrap_servers, name)
 
 
@@ -109,14 +107,12 @@ def test_available_now_reads_what_is_there_commits_it_and_ends(
 ) -> None:
     name = topic(4)
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 600)
-    frame = a_stream(
-        spark, coordinator, "available-now", subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="200"
-    )
+    frame = a_stream(spark, coordinator, name, subscribe=name, startingOffsets="earliest", maxOffsetsPerTrigger="200")
     for total in (600, 900):
         query = to_parquet(frame, tmp_path).trigger(availableNow=True).start()
         queries.append(query)
-        assert query.awaitTermination(60)
-        assert committed(coordinator, "available-now") == total
+        assert query.awaitTermination(150)
+        assert committed(coordinator, name) == total
         if total == 600:
             produce_numbers(kafka.bootstrap_servers, name, 4, 600, 300)
     assert values_in(spark, tmp_path) == Counter(range(900))
@@ -134,20 +130,20 @@ def test_two_queries_share_a_group_and_read_every_row_once(
     share = {"kcoord.share.within.application": "true"}
     produce_numbers(kafka.bootstrap_servers, name, 4, 0, 400)
     first = to_parquet(
-        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest", **share), tmp_path / "a"
+        a_stream(spark, coordinator, name, subscribe=name, startingOffsets="earliest", **share), tmp_path / "a"
     ).start()
     queries.append(first)
-    wait_until(lambda: committed(coordinator, "shared") == 400, query=first)
+    wait_until(lambda: committed(coordinator, name) == 400, query=first)
     named = share | {"kcoord.client.id": "the second"}
     second = to_parquet(
-        a_stream(spark, coordinator, "shared", subscribe=name, startingOffsets="earliest", **named), tmp_path / "b"
+        a_stream(spark, coordinator, name, subscribe=name, startingOffsets="earliest", **named), tmp_path / "b"
     ).start()
     queries.append(second)
-    wait_until(lambda: sorted(GroupView(coordinator.address, "shared").owners().values()) == [2, 2], query=second)
-    members = GroupView(coordinator.address, "shared").describe().members
+    wait_until(lambda: sorted(GroupView(coordinator.address, name).owners().values()) == [2, 2], query=second)
+    members = GroupView(coordinator.address, name).describe().members
     assert {member.client_id for member in members} == {spark.sparkContext.appName, "the second"}
     produce_numbers(kafka.bootstrap_servers, name, 4, 400, 800)
-    wait_until(lambda: committed(coordinator, "shared") == 1_200, query=second)
+    wait_until(lambda: committed(coordinator, name) == 1_200, query=second)
     first.stop()
     second.stop()
     a, b = values_in(spark, tmp_path / "a"), values_in(spark, tmp_path / "b")
@@ -166,16 +162,16 @@ def test_a_running_query_outlives_the_coordinators_death_and_restart(
     name = topic(2)
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 100)
     query = to_parquet(
-        a_stream(spark, own_coordinator, "survivor", subscribe=name, startingOffsets="earliest"), tmp_path
+        a_stream(spark, own_coordinator, name, subscribe=name, startingOffsets="earliest"), tmp_path
     ).start()
     queries.append(query)
-    wait_until(lambda: committed(own_coordinator, "survivor") == 100, query=query)
-    view = GroupView(own_coordinator.address, "survivor")
+    wait_until(lambda: committed(own_coordinator, name) == 100, query=query)
+    view = GroupView(own_coordinator.address, name)
     told = view.events("rebalance", "granted")
     own_coordinator.kill()
     produce_numbers(kafka.bootstrap_servers, name, 2, 100, 100)
     own_coordinator.restart()
-    wait_until(lambda: committed(own_coordinator, "survivor") == 200, query=query)
+    wait_until(lambda: committed(own_coordinator, name) == 200, query=query)
     assert view.events("rebalance", "granted") == told
     query.stop()
     assert values_in(spark, tmp_path) == Counter(range(200))

@@ -38,10 +38,10 @@ def test_a_query_that_does_not_commit_goes_on_from_its_checkpoint_and_leaves_the
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 20)
     options = {"subscribe": name, "startingOffsets": "earliest", "kcoord__commit": "false"}
 
-    assert run("reads-only", **options) == list(range(20))
+    assert run(name, **options) == list(range(20))
     produce_numbers(kafka.bootstrap_servers, name, 2, 20, 10)
-    assert run("reads-only", **options) == list(range(30))
-    assert GroupView(coordinator.address, "reads-only").committed() == 0
+    assert run(name, **options) == list(range(30))
+    assert GroupView(coordinator.address, name).committed() == 0
 
 
 def test_excluded_topics_are_left_out_and_bytes_limit_micro_batches(
@@ -52,7 +52,7 @@ def test_excluded_topics_are_left_out_and_bytes_limit_micro_batches(
     produce_numbers(kafka.bootstrap_servers, second, 1, 100, 50)
 
     rows = run(
-        "excludes",
+        first,
         subscribePattern=f"({first}|{second})",
         kcoord__exclude=second,
         startingOffsets="earliest",

@@ -27,7 +27,7 @@ def run_once(frame: "DataFrame", folder: Path, queries: "list[StreamingQuery]") 
     """Read what there is into the folder and wait for the end; raises what ended the query."""
     query = to_parquet(frame, folder).trigger(availableNow=True).start()
     queries.append(query)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(150)
 
 
 def test_topics_that_match_a_pattern_later_are_read_from_their_beginning(

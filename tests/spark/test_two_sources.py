@@ -79,7 +79,7 @@ def application(
 def test_query_that_loads_a_topic_twice_in_one_group_fails_with_what_to_do(application: Application) -> None:
     query = application.start(application.stream().union(application.stream()), ends=True)
     with pytest.raises(StreamingQueryException, match="SECOND_MEMBER_OF_APPLICATION") as failed:
-        query.awaitTermination(60)
+        query.awaitTermination(150)
     assert "load the topic once" in str(failed.value)
     assert "kcoord.share.within.application" in str(failed.value)
     assert application.committed() == 0
@@ -88,7 +88,7 @@ def test_query_that_loads_a_topic_twice_in_one_group_fails_with_what_to_do(appli
 def test_query_that_loads_a_topic_twice_in_two_groups_sees_all_of_it_twice(application: Application) -> None:
     one, another = (application.stream(f"{application.topic}-{number}") for number in range(2))
     query = application.start(one.union(another), ends=True)
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(150)
     assert values_in(application.spark, application.folder / "a") == Counter([*range(PRODUCED), *range(PRODUCED)])
 
 
