@@ -21,6 +21,7 @@ from typing import Any
 
 from coordinator.local.kafka.broker import LocalKafka
 from tests.helpers.node_process import NodeProcess
+from tests.helpers.processes import eventually
 from tests.hostile.verdict import Verdict
 from tests.standing.load import resident_mib
 from tests.standing.waits import Sample, p99_ms
@@ -149,7 +150,7 @@ class GoodClient:
     def seen(self) -> dict[str, Any]:
         """End it and return what it has seen."""
         self._process.send_signal(signal.SIGTERM)
-        said, _ = self._process.communicate(timeout=20)
+        said, _ = self._process.communicate(timeout=60)
         seen: dict[str, Any] = json.loads(said.splitlines()[-1])
         return seen
 
@@ -216,7 +217,7 @@ def _judged(siege: Siege, scale: Scale, client: GoodClient, other: GoodClient) -
         rss_growth_mib=growth,
         good_p99_ratio=_p99(seen["commits"], attacked) / beside_ms if beside_ms else 0.0,
         log_mib=(node.log_path.stat().st_size - before_bytes) / _MIB,
-        fds_left=max(0, siege.files() - before_files) if node.is_running else 0,
+        fds_left=_files_left(siege, before_files) if node.is_running else 0,
         lost=len(lost),
     )
     return verdict, lines
@@ -235,6 +236,12 @@ def _attack(siege: Siege, scale: Scale, part: float) -> None:
             siege.stay(UNREAD_S * part)
     with siege.phase("after"):
         siege.stay(SETTLE_S)
+
+
+def _files_left(siege: Siege, before: int) -> int:
+    """Return how many files more than before the node keeps open, once those of who is gone had time to close."""
+    eventually(lambda: siege.files() <= before)
+    return max(0, siege.files() - before)
 
 
 def _p99(samples: list[Sample], window: tuple[float, float]) -> float:

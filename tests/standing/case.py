@@ -30,7 +30,7 @@ class Case:
     name: str
     promise: str
     run: Callable[["Trial"], None]
-    timeout_s: float = 60.0
+    timeout_s: float = 180.0
 
 
 def must(condition: bool, why: str, *, kind: Kind = "wrong") -> None:

@@ -32,7 +32,7 @@ def given_twice(trial: Trial) -> None:
     trial.beside()
     second = NodeProcess(trial.folder / "second", data_dir=node.data_dir)
     try:
-        must(second.process.wait(20) == 1, "a second node took the directory")
+        must(second.process.wait(60) == 1, "a second node took the directory")
         must(f"is in use by process {node.process.pid}" in second.said, f"it is told otherwise: {second.said}")
     finally:
         second.kill()
@@ -76,7 +76,7 @@ def lock_deleted(trial: Trial) -> None:
     (node.data_dir / "lock").unlink()
     second = NodeProcess(trial.folder / "second", data_dir=node.data_dir)
     try:
-        must(second.process.wait(20) == 1, "a second node took the directory")
+        must(second.process.wait(60) == 1, "a second node took the directory")
         must("whose lock file was deleted" in second.said, f"it is told otherwise: {second.said}")
     finally:
         second.kill()
