@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import FetchOffsets, FindCoordinator, Ping
+from coordinator.protocol.messages import FetchOffsets, FindCoordinator, Ping, StartFetcher
 from tests.helpers.committer import IN_FLIGHT, Committer
 from tests.helpers.processes import eventually
 from tests.helpers.raw_member import RawMember
@@ -88,9 +88,15 @@ def test_a_standstill_of_the_node_expires_no_member_of_the_smallest_session(
     with RawMember(own_coordinator.address, "g", topic(1)) as one:
         one.session_timeout_ms = 1_000
         epoch = one.register().member_epoch
-        one.wait_until_complete()
+
+        def is_assigned() -> bool:
+            """Ping, as its short session asks for, however long Kafka takes to tell of the topic."""
+            assert one.ask(Ping(epoch)).error is ErrorCode.NONE
+            return any(isinstance(push, StartFetcher) and push.is_complete for push in one.pushes)
+
+        assert eventually(is_assigned)
         for _ in range(3):
-            one.ask(Ping(epoch))
+            assert one.ask(Ping(epoch)).error is ErrorCode.NONE
             os.killpg(own_coordinator.process_group_id, signal.SIGSTOP)
             threading.Event().wait(1.5)
             os.killpg(own_coordinator.process_group_id, signal.SIGCONT)

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from coordinator.cli import app
 from coordinator.protocol.claim_columns import advance_of, claims_in_columns
-from coordinator.protocol.messages import ConfirmClaims, FetcherStopped, StopFetcher
+from coordinator.protocol.messages import ConfirmClaims, FetcherStopped, LeaveGroup, StopFetcher
 from coordinator.protocol.parts import Claim, FinalOffset, Outcomes
 from tests.helpers.kafka_topics import produce_numbers
 from tests.helpers.processes import eventually
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coordinator.local.kafka.broker import LocalKafka
     from coordinator.local.node import LocalCoordinator
 
+LONG_MS = 300_000
 pytestmark = pytest.mark.kafka
 
 
@@ -39,6 +40,7 @@ def test_reset_waits_for_the_running_batch_survives_a_sigkill_and_is_read_from_t
     name, node = topic(1), own_coordinator
     produce_numbers(kafka.bootstrap_servers, name, 1, 0, 30)
     with RawMember(node.address, "g", name) as member:
+        member.session_timeout_ms = LONG_MS  # it sends no ping
         member.register()
         start = member.wait_until_complete()[name, 0]
         mistyped = ("--topic", f"{name}:7", "--topic", f"{name}-not:0", "--to-earliest", "--execute")
@@ -88,6 +90,7 @@ def test_paused_group_reads_nothing_until_it_is_resumed_and_is_deleted_when_empt
     name, node = topic(2), own_coordinator
     produce_numbers(kafka.bootstrap_servers, name, 2, 0, 10)
     with RawMember(node.address, "g", name) as member:
+        member.session_timeout_ms = LONG_MS
         member.register()
         before = member.wait_until_complete()
         kcoord(node, "pause", "g", "--execute")
@@ -98,6 +101,7 @@ def test_paused_group_reads_nothing_until_it_is_resumed_and_is_deleted_when_empt
 
         kcoord(node, "resume", "g", "--execute")
         member.wait_for(lambda: all(member.owned[key].owner_epoch > start.owner_epoch for key, start in before.items()))
+        member.ask(LeaveGroup())
     assert eventually(lambda: kcoord(node, "members", "g") == [])
     result = CliRunner().invoke(app, ["group", "delete", "g", "--execute", "--coordinator", node.address])
     assert result.exit_code == 0, result.output
