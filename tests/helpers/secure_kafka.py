@@ -11,6 +11,7 @@ from kafka.admin import KafkaAdminClient, UserScramCredentialUpsertion
 from coordinator.local.java.runtime import find_java
 from coordinator.local.kafka.broker import LocalKafka
 from coordinator.local.process.ports import LOOPBACK, free_ports
+from tests.helpers.processes import eventually
 
 USER, PASSWORD = "reader", "reader-secret"
 PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -69,7 +70,14 @@ def secure_kafka(directory: Path, more: Mapping[str, str] | None = None) -> Iter
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers) as admin:
             for mechanism in SCRAM:  # Kafka refuses two for one user in one request
                 admin.alter_user_scram_credentials([UserScramCredentialUpsertion(USER, mechanism, PASSWORD)])
+            assert eventually(lambda: _knows_user(admin)), "the broker learns of them a moment later"
         yield SecureKafka(broker, ports, certificate)
+
+
+def _knows_user(admin: KafkaAdminClient) -> bool:
+    """Say whether the broker lets its user in by each mechanism."""
+    told = admin.describe_user_scram_credentials([USER])[USER]
+    return len(told["credential_infos"]) == len(SCRAM)
 
 
 def _make_key(directory: Path) -> tuple[Path, Path]:

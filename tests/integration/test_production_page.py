@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,14 @@ def serving(command: list[str], log: Path) -> Iterator[None]:
         node.wait(60)
 
 
+def is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=30) as said:
+            return bool(said.status == 200)
+    except OSError:
+        return False
+
+
 def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> None:
     members, admin = free_ports(2)
     places = {"HOST:9092": kafka.bootstrap_servers, "NODE:": "127.0.0.1:", "9292": str(members), "9294": str(admin)}
@@ -59,7 +68,7 @@ def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> Non
             env=os.environ | {"ROOT": str(root), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -78,11 +87,12 @@ def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> Non
     (root / "var" / "lib").mkdir(parents=True)  # systemd makes what is below it
     command = [sys.executable, "-m", "coordinator", *below]
     with serving(command, tmp_path / "node.log"):
+        assert eventually(lambda: is_ready(admin)), "it listens before it says that it is ready"
         assert "ready" in typed(look)
         typed(back_up)
         assert "127.0.0.1" in typed(upgrade)
     copy = [str(tmp_path / "kcoord-backup") if word == f"{root}/var/lib/kcoord" else word for word in command]
     assert copy != command
     with serving(copy, tmp_path / "copy.log"):
-        eventually(lambda: "loaded" in (tmp_path / "copy.log").read_text(), 60)
+        assert eventually(lambda: "loaded" in (tmp_path / "copy.log").read_text())
         assert "new-data-directory" not in (tmp_path / "copy.log").read_text()
