@@ -175,7 +175,7 @@ def test_dev_kafka_prints_its_address_and_ends_cleanly_on_ctrl_c(tmp_path: Path)
         with KafkaAdminClient(bootstrap_servers=address) as admin:
             assert len(admin.describe_cluster()["brokers"]) == 1
         verb.send_signal(signal.SIGINT)
-        rest, notes = verb.communicate(timeout=30)
+        rest, notes = verb.communicate(timeout=60)
     assert (verb.returncode, rest) == (0, "")
     assert notes.splitlines() == [
         f"Kafka is ready on {address}, data in {tmp_path / 'data'}; Ctrl-C stops it.",

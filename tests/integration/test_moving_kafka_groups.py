@@ -32,7 +32,7 @@ def read(consumer: Any, count: int) -> list[int]:
         found.extend(int(record.value) for records in polled.values() for record in records)
         return len(found) >= count
 
-    eventually(are_there, 30)
+    assert eventually(are_there), f"{len(found)} of {count}"
     assert consumer.assignment(), "in the moment of a rebalance Kafka's consumer commits nothing, and says nothing"
     consumer.commit()
     return found
@@ -46,7 +46,8 @@ def of_kafka(kafka: LocalKafka, topic: str, group: str) -> KafkaConsumer:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
-    eventually(lambda: len(consumer.partitions_for_topic(topic) or ()) == 2, 30)  # one known later would be a rebalance
+    # A partition that is known later would be a rebalance.
+    assert eventually(lambda: len(consumer.partitions_for_topic(topic) or ()) == 2)
     consumer.subscribe([topic])
     return consumer
 
@@ -111,11 +112,17 @@ def test_group_of_the_newer_protocol_is_seen_to_have_members_and_is_taken_over_w
     consumer = NewerConsumer(servers | {"group.id": name, "group.protocol": "consumer", "enable.auto.commit": False})
     consumer.subscribe([name])
     found: list[Any] = []
-    eventually(lambda: bool(found.extend(consumer.consume(7 - len(found), 0.5))) or len(found) == 7, 30)
+
+    def are_there() -> bool:
+        found.extend(each for each in consumer.consume(7 - len(found), 0.5) if each.error() is None)
+        return len(found) == 7
+
+    assert eventually(are_there)
     consumer.commit(asynchronous=False)
     words = ("import", "kafka-group", name, "-o", "json")
-    shown = kcoord(coordinator, *words, exit_code=4)
-    assert f"Kafka's group '{name}' has members and is Stable" in shown.stderr
+    # It may read before Kafka has heard that it took its partitions over.
+    stable = f"Kafka's group '{name}' has members and is Stable"
+    assert eventually(lambda: stable in kcoord(coordinator, *words, exit_code=4).stderr)
     consumer.close()
     taken = kcoord(coordinator, *words, "--execute")
     assert [(row["new_offset"], row["state"]) for row in taken.data] == [(7, "set")]
