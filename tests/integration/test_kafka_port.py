@@ -242,5 +242,5 @@ def test_closing_does_not_wait_for_a_kafka_that_is_silent() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with running(f"127.0.0.1:{silent.getsockname()[1]}") as (_, inbox):
             started = time.monotonic()
-        assert time.monotonic() - started < 6
+        assert time.monotonic() - started < 30, "the port waits for it for ever"
         assert inbox.events == []
