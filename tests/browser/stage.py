@@ -55,7 +55,7 @@ def a_stage(kafka: str, node_address: str, topics: tuple[str, str], directory: P
         members = []
         for group, topic in (("team-flights", topics[0]), ("team-flights", topics[0]), (HOSTILE, topics[1])):
             member = stack.enter_context(RawMember(node_address, group, topic))
-            member.session_timeout_ms = 300_000
+            member.session_timeout_ms = 1_800_000
             member.register()
             members.append(member)
         members[-1].wait_until_complete()
