@@ -70,7 +70,7 @@ def test_a_demo_that_cannot_start_says_why_and_leaves_nothing(tmp_path: Path) ->
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with a_demo(tmp_path, "--kafka-port", str(port)) as process:
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=150)
     assert process.returncode == 1
     assert output.splitlines()[-1].startswith("demo: FAILED ")
     assert str(port) in output.splitlines()[-1]
@@ -85,7 +85,7 @@ def test_a_demo_that_is_interrupted_ends_what_it_started(tmp_path: Path, number:
             if "starts with spark-submit" in line:
                 break
         process.send_signal(number)
-        output, _ = process.communicate(timeout=60)
+        output, _ = process.communicate(timeout=150)
     assert output.splitlines()[-1] == "demo: FAILED it was stopped before its end"
     assert process.returncode == 130
     assert leaves_nothing(tmp_path)
@@ -98,6 +98,4 @@ def test_a_demo_that_is_killed_takes_its_processes_with_it(tmp_path: Path) -> No
             if "starts with spark-submit" in line:
                 break
         process.kill()
-    assert eventually(
-        lambda: not any(str(tmp_path).encode() in command for command in commands_of_all_processes()), patience_s=40
-    )
+    assert eventually(lambda: not any(str(tmp_path).encode() in command for command in commands_of_all_processes()))

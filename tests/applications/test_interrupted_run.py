@@ -30,7 +30,7 @@ def commands(mark: str) -> str:
 
 @pytest.mark.spark
 @pytest.mark.kafka
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(290)
 def test_interrupted_chaos_leaves_no_process_behind(tmp_path: Path) -> None:
     mark = uuid4().hex
     with (tmp_path / "said").open("wb") as said:
@@ -46,7 +46,7 @@ def test_interrupted_chaos_leaves_no_process_behind(tmp_path: Path) -> None:
             tmp_path / "said"
         ).read_text()
         run.send_signal(signal.SIGTERM)
-        assert run.wait(60) == 128 + signal.SIGTERM, (tmp_path / "said").read_text()
+        assert run.wait(120) == 128 + signal.SIGTERM, (tmp_path / "said").read_text()
         assert commands(mark) == ""
         assert list(tmp_path.glob("kcoord-chaos-*")) == []
     finally:

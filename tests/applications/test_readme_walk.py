@@ -116,7 +116,7 @@ class Walk:
     def interrupt(self, child: subprocess.Popen[str]) -> None:
         """End what was started by Ctrl-C; raises TimeoutExpired if it does not end by it."""
         child.send_signal(signal.SIGINT)
-        child.wait(60)
+        child.wait(PATIENCE_S)
 
     def end(self) -> None:
         """End all that was started, the last first; raises TimeoutExpired of what does not end by Ctrl-C."""

@@ -55,5 +55,5 @@ def test_tasks_that_fail_stall_or_lose_their_executor_change_nothing_of_a_micro_
             assert len(first) == 10, mishap
             assert again, mishap
             assert all(read == first for read in again), mishap
-        wait_until(lambda: view.committed() == 80, timeout_s=30)
+        wait_until(lambda: view.committed() == 80)
     assert view.events("claim-skipped", "taken-over", "taken-late") == []
