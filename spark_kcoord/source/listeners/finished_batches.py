@@ -1,9 +1,10 @@
-"""Tells coordinators which micro-batches are finished, on a thread of its own.
+"""Tells coordinators which micro-batches are finished, each run of a query on a thread of its own.
 
-Only the newest micro-batch of each source of a run is kept waiting: that it could be built shows that the one before
-it was committed. Saying it twice, late, or after the member has said it itself is harmless, since the coordinator
-commits a claim only while it runs under the owner epoch that the stream offset names. A micro-batch that Spark counts
-as done and never planned does not run: it is not committed, and `wait` says so. Knows nothing of Spark.
+A run whose coordinator is away holds up no other one. Only the newest micro-batch of each source of a run is kept
+waiting: that it could be built shows that the one before it was committed. Saying it twice, late, or after the member
+has said it itself is harmless, since the coordinator commits a claim only while it runs under the owner epoch that the
+stream offset names. A micro-batch that Spark counts as done and never planned does not run: it is not committed, and
+`wait` says so. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -70,13 +71,13 @@ class FinishedBatches:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._waiting: dict[str, FinishedBatch] = {}
-        self._is_telling: str | None = None
+        self._is_telling: set[str] = set()
+        """The runs that have a thread, which takes from what waits of its run until nothing does."""
         self._told: dict[str, tuple[int, KcoordError | None]] = {}
         self._said: dict[tuple[str, int], StreamOffset] = {}
         self._ended: set[str] = set()
         """The runs that have ended and of which something is still to be told."""
         self._is_closed = False
-        self._thread: threading.Thread | None = None
 
     def add(self, batch: FinishedBatch) -> None:
         """Have a finished micro-batch told, in place of one of the same run that still waits."""
@@ -84,10 +85,10 @@ class FinishedBatches:
             if self._is_closed:
                 return
             self._waiting[batch.run_id] = batch
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="kcoord-finished-batches", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
+            if batch.run_id not in self._is_telling:
+                name = f"kcoord-finished-batches-{batch.run_id}"
+                threading.Thread(target=self._run, args=(batch.run_id,), name=name, daemon=True).start()
+                self._is_telling.add(batch.run_id)
 
     def wait(self, run_id: str, batch_id: int, timeout_s: float) -> None:
         """Wait until this micro-batch of a run, or a later one, has been told.
@@ -114,7 +115,7 @@ class FinishedBatches:
     def forget(self, run_id: str) -> None:
         """Forget what was said of a run that has ended; what still waits is told before."""
         with self._lock:
-            if run_id in self._waiting or run_id == self._is_telling:
+            if run_id in self._is_telling:
                 self._ended.add(run_id)
             else:
                 self._forget_said(run_id)
@@ -128,33 +129,34 @@ class FinishedBatches:
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Tell what still waits, for at most this long, and say nothing more."""
         with self._lock:
-            self._changed.wait_for(lambda: not self._waiting and self._is_telling is None, timeout_s)
-            if self._waiting:
-                _log.warning("%d finished micro-batches were not committed before the end", len(self._waiting))
+            self._changed.wait_for(lambda: not self._is_telling, timeout_s)
+            if self._is_telling:
+                _log.warning(
+                    "%d finished micro-batches were not known to be committed before the end", len(self._is_telling)
+                )
             self._is_closed = True
             self._waiting.clear()
             self._changed.notify_all()
 
-    def _run(self) -> None:
-        while (batch := self._next()) is not None:
-            error = self._tell(batch)
-            with self._lock:
-                self._is_telling = None
-                self._told.pop(batch.run_id, None)
-                self._told[batch.run_id] = (batch.batch_id, error)
-                if batch.run_id in self._ended and batch.run_id not in self._waiting:
-                    self._ended.remove(batch.run_id)
-                    self._forget_said(batch.run_id)
-                self._changed.notify_all()
+    def _run(self, run_id: str) -> None:
+        batch = self._next(run_id, None)
+        while batch is not None:
+            batch = self._next(run_id, (batch.batch_id, self._tell(batch)))
 
-    def _next(self) -> FinishedBatch | None:
+    def _next(self, run_id: str, told: tuple[int, KcoordError | None] | None) -> FinishedBatch | None:
+        """Note what was told of a run; return what waits of it, or None where nothing is to be told any more."""
         with self._lock:
-            self._changed.wait_for(lambda: self._waiting or self._is_closed)
-            if self._is_closed:
-                return None
-            run_id = next(iter(self._waiting))
-            self._is_telling = run_id
-            return self._waiting.pop(run_id)
+            if told is not None:
+                self._told.pop(run_id, None)
+                self._told[run_id] = told
+            batch = None if self._is_closed else self._waiting.pop(run_id, None)
+            if batch is None:
+                self._is_telling.discard(run_id)
+                if run_id in self._ended:
+                    self._ended.remove(run_id)
+                    self._forget_said(run_id)
+            self._changed.notify_all()
+            return batch
 
     def _tell(self, batch: FinishedBatch) -> KcoordError | None:
         failure: KcoordError | None = None
