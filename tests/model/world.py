@@ -17,7 +17,7 @@ from itertools import combinations
 from coordinator.core.replica import events as i
 from coordinator.core.replica import leader as leading
 from coordinator.core.replica.epochs import NO_EPOCH, ReplicaLog
-from coordinator.core.replica.replica import NO_ROUND, Follower, FollowerPhase, Leader, Offline, Replica
+from coordinator.core.replica.replica import NO_ROUND, Doubting, Follower, FollowerPhase, Leader, Offline, Replica
 from tests.model.invariants import check_rest, check_state, extended
 from tests.model.names import Renaming
 from tests.model.node import (
@@ -278,7 +278,7 @@ class Model:
         nodes, reads = [*state.nodes], [*state.reads]
         nodes[node], reads[node] = self._nodes.number(fresh), None
         is_told = any(command.epoch == zookeeper.epoch for command in state.commands)
-        return self._tidy(
+        begun = self._tidy(
             state._replace(
                 nodes=tuple(nodes),
                 zookeeper=zookeeper,
@@ -288,6 +288,11 @@ class Model:
                 reads=tuple(reads),
             )
         )
+        # Its connections have ended with its former life, and who doubts has forgotten what was asked over them.
+        for other in NODES:
+            if isinstance(self.node(begun, other).replica.role, Doubting):
+                begun = self._stepped(begun, other, i.PeerDown(0, node))
+        return begun
 
     def _later_version(self, state: State) -> State:
         """Return the state under the next version of the bucket."""
