@@ -71,14 +71,14 @@ class Metrics:
         self._max_groups = max_groups
         self._max_partitions = max_partitions
         self._known: dict[tuple[str, str, int], _Partition] = {}
-        self._values: Mapping[str, Sequence[str]] = {}
+        self._values: Mapping[str, Sequence[str]] = _lines_with(version)
         self._families: Sequence[Family] = ()
         self._is_taking = False
         self._cluster = cluster
         self._of_topics = OfTopics()
 
     def page(self) -> Answer:
-        """Answer with what was seen last."""
+        """Answer with what was seen last, and before that, as while a node loads, with which one it is."""
         return Answer(HTTPStatus.OK, chain(_parts(self._values), family_parts(self._families)), CONTENT_TYPE)
 
     def lag_exporter(self) -> Answer:
@@ -105,8 +105,7 @@ class Metrics:
             self._is_taking = False
 
     def _take(self, seen: Sequence[Seen], node: Mapping[str, float], wall_ms: int) -> Iterator[None]:
-        lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
-        lines["kcoord_build_info"].append(_line("kcoord_build_info", f'version="{escape(self._version)}"', 1))
+        lines = _lines_with(self._version)
         for name, value in node.items():
             lines[name].append(_line(name, "", value))
         lines["kcoord_survey_timestamp_seconds"].append(_line("kcoord_survey_timestamp_seconds", "", wall_ms / 1000))
@@ -190,6 +189,13 @@ def _write_group(group: _Group, lines: Mapping[str, list[str]]) -> None:
     status = group_status(group.statuses)
     if status is not None:
         lines["kcoord_group_status"].append(_line("kcoord_group_status", f'{of},status="{status}"', 1))
+
+
+def _lines_with(version: str) -> dict[str, list[str]]:
+    """Return the lines of each family, of which there is that of the node's version so far."""
+    lines: dict[str, list[str]] = {name: [] for name in FAMILIES}
+    lines["kcoord_build_info"].append(_line("kcoord_build_info", f'version="{escape(version)}"', 1))
+    return lines
 
 
 def _line(name: str, labels: str, value: float) -> str:

@@ -68,6 +68,10 @@ def test_a_survey_that_comes_while_another_is_taken_in_is_passed_over() -> None:
     assert len(list(made.take(one, NODE, 40_000))) > 0, "the next one is taken in"
 
 
+def test_before_anything_was_looked_at_the_page_says_which_node_it_is() -> None:
+    assert values(metrics()) == {"kcoord_build_info": {("9.9",): 1}}
+
+
 def test_lag_is_told_in_records_and_in_time() -> None:
     first = [group(), partitions((0, 100, 100), (1, 90, 100))]
     second = [group(), partitions((0, 150, 200), (1, 200, 200), commit_ms=15_000)]
@@ -87,7 +91,6 @@ def test_what_is_not_known_has_no_line() -> None:
     assert seen["kcoord_group_committed_offset"] == {("g", "t", "0"): 100}
     for name in ("lag", "lag_seconds", "sum_lag", "max_lag", "max_lag_seconds", "status"):
         assert f"kcoord_group_{name}" not in seen
-    assert values(Metrics("9.9", max_groups=1, max_partitions=1)) == {}
 
 
 def test_an_offset_beyond_the_end_that_was_read_last_is_no_negative_lag() -> None:
