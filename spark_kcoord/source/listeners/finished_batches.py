@@ -71,7 +71,7 @@ class FinishedBatches:
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._waiting: dict[str, FinishedBatch] = {}
-        self._is_telling: set[str] = set()
+        self._telling: set[str] = set()
         """The runs that have a thread, which takes from what waits of its run until nothing does."""
         self._told: dict[str, tuple[int, KcoordError | None]] = {}
         self._said: dict[tuple[str, int], StreamOffset] = {}
@@ -85,10 +85,10 @@ class FinishedBatches:
             if self._is_closed:
                 return
             self._waiting[batch.run_id] = batch
-            if batch.run_id not in self._is_telling:
+            if batch.run_id not in self._telling:
                 name = f"kcoord-finished-batches-{batch.run_id}"
                 threading.Thread(target=self._run, args=(batch.run_id,), name=name, daemon=True).start()
-                self._is_telling.add(batch.run_id)
+                self._telling.add(batch.run_id)
 
     def wait(self, run_id: str, batch_id: int, timeout_s: float) -> None:
         """Wait until this micro-batch of a run, or a later one, has been told.
@@ -115,7 +115,7 @@ class FinishedBatches:
     def forget(self, run_id: str) -> None:
         """Forget what was said of a run that has ended; what still waits is told before."""
         with self._lock:
-            if run_id in self._is_telling:
+            if run_id in self._telling:
                 self._ended.add(run_id)
             else:
                 self._forget_said(run_id)
@@ -129,11 +129,10 @@ class FinishedBatches:
     def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> None:
         """Tell what still waits, for at most this long, and say nothing more."""
         with self._lock:
-            self._changed.wait_for(lambda: not self._is_telling, timeout_s)
-            if self._is_telling:
-                _log.warning(
-                    "%d finished micro-batches were not known to be committed before the end", len(self._is_telling)
-                )
+            self._changed.wait_for(lambda: not self._telling, timeout_s)
+            left = self._telling | self._waiting.keys()
+            if left:
+                _log.warning("%d finished micro-batches were not known to be committed before the end", len(left))
             self._is_closed = True
             self._waiting.clear()
             self._changed.notify_all()
@@ -151,7 +150,7 @@ class FinishedBatches:
                 self._told[run_id] = told
             batch = None if self._is_closed else self._waiting.pop(run_id, None)
             if batch is None:
-                self._is_telling.discard(run_id)
+                self._telling.discard(run_id)
                 if run_id in self._ended:
                     self._ended.remove(run_id)
                     self._forget_said(run_id)

@@ -107,6 +107,27 @@ def test_what_is_still_being_told_at_the_end_is_warned_of(caplog: pytest.LogCapt
     assert "1 finished micro-batches were not known to be committed before the end" in caplog.text
 
 
+def test_a_batch_that_no_thread_was_to_be_had_for_is_warned_of_unless_a_later_one_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    coordinator = Coordinator()
+    finished, without = (FinishedBatches(timeout_s=1, ask=coordinator) for _ in range(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", no_thread)
+        for each in (finished, without):
+            with pytest.raises(RuntimeError):
+                each.add(a_batch(0))
+    finished.add(a_batch(1))
+    finished.wait("run", 1, 20)
+    finished.close()
+    assert (untils(coordinator), caplog.text) == ([20], "")
+    without.close()
+    assert "1 finished micro-batches were not known to be committed before the end" in caplog.text
+
+
 def test_a_batch_without_news_is_not_told_again() -> None:
     coordinator = Coordinator()
     finished = FinishedBatches(timeout_s=1, ask=coordinator)
