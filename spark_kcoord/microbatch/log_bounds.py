@@ -62,7 +62,7 @@ class LogBounds:
         self._reached: dict[_Grant, tuple[int, float]] = {}
         """The positions that the log was found to have reached, and when."""
         self._behind: dict[_Grant, tuple[int, float]] = {}
-        """The positions that were found behind the high watermark, and since when."""
+        """The positions that were found behind the high watermark, and from when on that is believed."""
         self._put_off: dict[_Grant, tuple[int, float]] = {}
         """The number of reports in a row that changed nothing, and until when there is to be no other."""
 
@@ -70,8 +70,20 @@ class LogBounds:
     def look_again_at(self) -> float:
         """The time at which partitions that nothing is decided about yet are to be looked at again."""
         times = [until for _, until in self._put_off.values() if until > self._clock()]
-        times += [since + END_AGE_S for _, since in self._behind.values()]
+        times += [believed_at for _, believed_at in self._behind.values()]
         return min(times, default=math.inf)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """True while a position is behind the high watermark, and not yet for long enough to be believed."""
+        return any(believed_at > self._clock() for _, believed_at in self._behind.values())
+
+    def await_certainty(self) -> Planning[None]:
+        """Wait until nothing is in doubt that is now; what is known by then is another question."""
+        believed_at = max((at for _, at in self._behind.values()), default=-math.inf)
+        while (left_s := believed_at - self._clock()) > 0:
+            known = yield from ask_assignment(ReadAssignment())
+            yield from ask_assignment(AwaitChange(known, left_s))
 
     def put_off(self, owned: LostPosition) -> None:
         """Leave a partition alone for a while, because a report about it has changed nothing."""
@@ -163,8 +175,8 @@ class LogBounds:
 
     def _is_over(self, owned: AssignedPartition, position: int, *, is_patient: bool) -> bool:
         """Return whether a position behind the high watermark has been there for long enough, noting it."""
-        since = self._behind.setdefault(_grant(owned), (position, self._clock()))[1]
-        return not is_patient or self._clock() - since >= END_AGE_S
+        believed_at = self._behind.setdefault(_grant(owned), (position, self._clock() + END_AGE_S))[1]
+        return not is_patient or self._clock() >= believed_at
 
     def _forget_others(
         self,

@@ -199,15 +199,15 @@ class BatchPlanner:
                 finished = ()
                 positions = self._done.of(usable, finished)
             ends = yield from self._ends(positions, timeout_s=timeout_s)
-        is_patient = self._fail_on_data_loss and not is_single_run and self._frozen is None
         passed = ends if self._frozen is None else passed_ends(self._frozen, positions)
+        is_patient, is_once = self._fail_on_data_loss, is_single_run or self._frozen is not None
         gone = yield from self._bounds.out_of_range(usable, positions, ends, passed, is_patient=is_patient)
         lost = self._pass_over_aged_out(gone)
-        if lost:
+        if lost or (is_patient and is_once and self._bounds.is_in_doubt):
             if finished or self._has_offers:
-                # What is done is committed under the grants that are about to end.
+                # What is done is committed under the grants that are about to end, and before anything is waited for.
                 yield from self._advance(start, finished, ())
-            yield from self._give_up(lost)
+            yield from self._give_up(lost) if lost else self._bounds.await_certainty()
             return None
         if self._run is not None:
             self._run.note_ends(positions, ends)

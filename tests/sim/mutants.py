@@ -556,6 +556,7 @@ RARE = frozenset(
         "hints-for-ever",
         "hints-of-a-reader-count",
         "latest-beyond-transactions",
+        "loss-told-at-once",
         "offered-claim-waits",
         "old-end-believed",
         "one-says-that-both-share",

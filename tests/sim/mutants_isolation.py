@@ -42,9 +42,14 @@ def _readable_end_taken_for_the_end() -> Patches:
     return [(LogBounds, "_behind_the_log", behind_what_can_be_read)]
 
 
+def _loss_told_at_once() -> Patches:
+    return [(LogBounds, "_is_over", lambda *_, **__: True)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "report-believed": ("who says that an offset is out of range is believed", _report_believed),
     "old-end-believed": ("the end that one answer names is believed", _old_end_believed),
+    "loss-told-at-once": ("a query fails by the end that one answer names", _loss_told_at_once),
     "latest-beyond-transactions": ("`latest` passes over an open transaction", _latest_beyond_transactions),
     "readable-end-taken-for-the-end": (
         "an offset behind an open transaction is taken for lost",

@@ -302,10 +302,46 @@ def test_run_whose_position_is_behind_the_log_starts_anew_where_losses_are_toler
     assert [one.position for one in member.reported] == [50]
 
 
-def test_batch_as_a_member_is_told_at_once_that_its_position_is_behind_the_log() -> None:
-    session = a_run(PassingTime((owned(0, 50),)), {0: 9})
+class OldEnd(PassingTime):
+    """A member whose broker has just lost its leadership, and knows a moment later how far the log goes."""
+
+    kafka = FakeEnds({})
+
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        self.kafka.ends[0] = 60
+        return super().wait_for_change(known, timeout_s=timeout_s)
+
+
+@pytest.mark.parametrize(("is_single_run", "is_frozen"), [(True, True), (True, False), (False, True)])
+def test_what_is_planned_once_does_not_take_the_end_that_one_broker_knows_for_a_loss(
+    *, is_single_run: bool, is_frozen: bool
+) -> None:
+    member = OldEnd((owned(0, 50),))
+    member.kafka = FakeEnds({0: 9})
+    session = a_session(member, member.kafka, clock=lambda: member.now_s[0])
+    if is_frozen:
+        session.freeze_ends({T0: 40})
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
+    latest = session.next_offset(start, None, is_single_run=is_single_run)
+    assert latest.claims == (start.claims if is_frozen else (claim(0, 50, 60),))
+    assert sum(member.changes_awaited) == pytest.approx(3.0), "no longer than it takes to be sure"
+
+
+def test_what_is_finished_is_committed_before_a_run_waits_until_a_loss_is_proven() -> None:
+    member = PassingTime((owned(0, 50), owned(1, 0)))
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50), claim(1, 0, 3)))
+    with pytest.raises(DataLossError, match=r"before offset 50"):
+        a_run(member, {0: 9, 1: 3}).next_offset(start, None, is_single_run=False)
+    assert member.advanced[0] == ((claim(1, 0, 3),), ())
+    assert member.changes_awaited
+
+
+def test_batch_as_a_member_is_told_that_its_position_is_behind_the_log_once_that_is_sure() -> None:
+    member = PassingTime((owned(0, 50),))
+    session = a_run(member, {0: 9})
     with pytest.raises(DataLossError, match=r"before offset 50"):
         session.next_offset(session.identity, None, is_single_run=False)
+    assert member.now_s[0] == pytest.approx(3.0)
 
 
 def test_end_that_others_have_read_beyond_is_no_loss() -> None:
