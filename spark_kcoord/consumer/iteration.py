@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from coordinator.protocol.ids import TopicPartition
-from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.core.chunk_rows import Piece
 
 __all__ = ["Iteration"]
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Flow
-from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.errors import RecordDeserializationError
 from spark_kcoord.consumer.iteration import Iteration
 from spark_kcoord.consumer.rows import records_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.errors import RecordDeserializationError
 from spark_kcoord.consumer.values import ConsumerRecord
 from spark_kcoord.fetch.decoding.decode import chosen_decoder

@@ -18,8 +18,9 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition, PartitionResult
 from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.consumer.core import telling
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.core.held import Held
-from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece, Told
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Told
 from spark_kcoord.consumer.iteration import Iteration
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import arrow_schema

@@ -22,8 +22,9 @@ from spark_kcoord.consumer.conduct.kafka import Fetcher, Lookup, MakeFetcher, ma
 from spark_kcoord.consumer.conduct.troubles import Troubles
 from spark_kcoord.consumer.conduct.wishes import Answer, Do, Flow, Tell, Wait
 from spark_kcoord.consumer.core import telling
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.core.held import NO_START, Grant, Held
-from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Piece
+from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed
 from spark_kcoord.consumer.errors import (
     ConsumerClosedError,
     CoordinatorUnavailableError,

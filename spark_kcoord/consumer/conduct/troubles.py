@@ -63,9 +63,8 @@ class Troubles:
     def _all(self) -> Iterator[tuple[Hashable, Raise]]:
         for held, trouble in self._machine.troubled():
             yield (held.key, held.token), partial(self._raise_trouble, trouble)
-        for held in self._machine:
-            if held.is_without_start:
-                yield (held.key, held.token), partial(self.raise_without_start, held.key)
+        for held in self._machine.without_start():
+            yield (held.key, held.token), partial(self.raise_without_start, held.key)
         if self._settings.reset_policy == "none" and (gone := tuple(self._machine.start_over())):
             yield ("gone", *gone), partial(self._raise_gone, gone)
         if self._machine.withheld:

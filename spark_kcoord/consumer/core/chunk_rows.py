@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.fetch.tailing.fetched import Chunk
 
-__all__ = ["last_offset", "rows_before", "within"]
+__all__ = ["Piece", "last_offset", "rows_before", "within"]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows that one call returns of one partition, the offset after them, and the leader epochs of its chunk."""
+
+    key: TopicPartition
+    rows: Any
+    next_offset: int
+    chunk: Chunk
 
 
 def last_offset(rows: Any) -> int:
@@ -21,6 +33,8 @@ def rows_before(chunk: Chunk, position: int) -> int:
         return 0
     if position >= chunk.next_offset:
         return int(chunk.rows.num_rows)
+    if chunk.rows.num_rows == chunk.next_offset - chunk.start:  # as in most logs, each offset has a row
+        return position - chunk.start
     offsets, low, high = chunk.rows.column("offset"), 0, chunk.rows.num_rows
     while low < high:
         middle = (low + high) // 2

@@ -87,9 +87,9 @@ class Held:
     @property
     def may_be_fetched(self) -> bool:
         """True if records of it are wanted, or at least its position."""
-        if not self.is_told or self.stopped_by is not None or self.is_without_start:
+        if not self.is_told or self.stopped_by is not None:
             return False
-        return not self.is_paused or self.position is None
+        return self.start != NO_START if self.position is None else not self.is_paused
 
     @property
     def is_without_start(self) -> bool:

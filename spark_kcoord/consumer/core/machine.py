@@ -13,26 +13,18 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, assert_never
+from typing import assert_never
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
-from spark_kcoord.consumer.core.chunk_rows import last_offset, rows_before, within
+from spark_kcoord.consumer.core.chunk_rows import Piece, last_offset, rows_before, within
 from spark_kcoord.consumer.core.held import Grant, Held
-from spark_kcoord.fetch.tailing.fetched import (
-    Chunk,
-    Fetched,
-    OutOfRange,
-    Resolved,
-    Trouble,
-    Truncated,
-    Wanted,
-)
+from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Trouble, Truncated, Wanted
 from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, partition_of, starts_anew
 
-__all__ = ["ConsumerMachine", "Owed", "Piece", "Told"]
+__all__ = ["ConsumerMachine", "Owed", "Told"]
 
 REPORT_PAUSE_S = 1.0
 """The time that a partition is left alone when a report that its position is gone has changed nothing."""
@@ -54,16 +46,6 @@ class Owed:
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows that one call returns of one partition, the offset after them, and the leader epochs of its chunk."""
-
-    key: TopicPartition
-    rows: Any
-    next_offset: int
-    chunk: Chunk
-
-
 class ConsumerMachine:
     """The partitions of one consumer. With `auto_commit` what is done is noted for the next ping."""
 
@@ -82,7 +64,8 @@ class ConsumerMachine:
         self._tokens = 0
         self._returning: tuple[Piece, ...] = ()
         self._returned: tuple[Piece, ...] = ()
-        self._wanted: Mapping[TopicPartition, Wanted] = {}
+        self._wanted: Mapping[TopicPartition, int] = {}
+        self._stops = self._looked_through = 0
         self.freed_bytes = 0
         """The bytes of chunks that are not held any more since this was set to 0."""
         self.returned_records = 0
@@ -251,17 +234,17 @@ class ConsumerMachine:
 
     def wanted(self) -> Mapping[TopicPartition, Wanted] | None:
         """Return what is to be fetched when that has changed, None when it is as `is_wanted` was told last."""
-        wanted = {
-            key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.fetch_epoch)
-            for key, held in self._held.items()
-            if held.may_be_fetched
+        wanted = {key: held.token for key, held in self._held.items() if held.may_be_fetched}
+        if wanted == self._wanted:
+            return None
+        found = {key: self._held[key] for key in wanted}
+        return {
+            key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.fetch_epoch) for key, held in found.items()
         }
-        known = {key: one.token for key, one in self._wanted.items()}
-        return wanted if known != {key: one.token for key, one in wanted.items()} else None
 
     def is_wanted(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
         """Note that the fetcher knows what is wanted."""
-        self._wanted = wanted
+        self._wanted = {key: one.token for key, one in wanted.items()}
 
     def receive(self, fetched: Iterable[Fetched]) -> None:
         """Take what was fetched; what comes under an old token is dropped, and what is here already comes in vain."""
@@ -275,6 +258,7 @@ class ConsumerMachine:
                 if held.position is None:
                     held.position = held.done = one.position
             elif isinstance(one, OutOfRange | Truncated | Trouble):
+                self._stops += 1
                 held.stopped_by = one
             else:
                 assert_never(one)
@@ -301,11 +285,12 @@ class ConsumerMachine:
         self.settle()
         to_note = []
         for held in self._held.values():
-            self.freed_bytes += held.skip_gaps()
+            if held.buffer:
+                self.freed_bytes += held.skip_gaps()
             held.done = held.position
-            if held.done is not None and held.is_there and held.done != held.noted:
+            if self._auto_commit and held.done is not None and held.done != held.noted and held.is_there:
                 to_note.append(held.to_commit(held.done))
-        return tuple(to_note) if self._auto_commit else ()
+        return tuple(to_note)
 
     def noted(self, offsets: Iterable[OffsetToCommit]) -> None:
         """Take that the member knows these offsets as done."""
@@ -374,9 +359,23 @@ class ConsumerMachine:
 
     def troubled(self) -> Iterator[tuple[Held, Trouble]]:
         """Yield what the program has to know before it gets anything more of a partition."""
-        for held in self:
+        for held in self._stopped():
             if isinstance(held.stopped_by, Trouble) and not held.buffer and not held.is_paused:
                 yield held, held.stopped_by
+
+    def _stopped(self) -> list[Held]:
+        """Return, in order, what news has ended the fetching of; where none came no partition is looked at."""
+        stops = self._stops
+        if stops == self._looked_through:
+            return []
+        found = [held for held in self if held.stopped_by is not None]
+        if not found:
+            self._looked_through = stops
+        return found
+
+    def without_start(self) -> list[Held]:
+        """Return, in order, the partitions of which nobody has said where they start."""
+        return sorted((held for held in self._held.values() if held.is_without_start), key=lambda held: held.key)
 
     # ---- positions that Kafka does not have -------------------------------------------------------------------------
 
@@ -397,7 +396,7 @@ class ConsumerMachine:
         }
 
     def _out_of_range(self) -> Iterator[Held]:
-        for held in self._held.values():
+        for held in self._stopped():
             if isinstance(held.stopped_by, OutOfRange) and not held.buffer:
                 yield held
 
@@ -428,7 +427,7 @@ class ConsumerMachine:
     def take_truncations(self) -> tuple[tuple[TopicPartition, int], ...]:
         """Go on where logs were cut back to, unless the policy is none; return where that was."""
         cut = []
-        for held in self._held.values():
+        for held in self._stopped():
             if isinstance(held.stopped_by, Truncated) and not held.buffer:
                 cut.append((held.key, held.stopped_by.position))
                 if self._starts_over:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow.compute as pc
 
-from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.errors import ConsumerClosedError, ConsumerError, InterruptedPollError
 
 __all__ = [

@@ -15,8 +15,8 @@ import pyarrow as pa
 from spark_kcoord.consumer.calls import Calls
 from spark_kcoord.consumer.conduct.flows import Flows
 from spark_kcoord.consumer.conduct.wishes import Flow
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.core.commits import Callback
-from spark_kcoord.consumer.core.machine import Piece
 from spark_kcoord.consumer.errors import ConsumerError
 from spark_kcoord.consumer.iteration import Iteration
 from spark_kcoord.consumer.reading import Reading

@@ -1,7 +1,9 @@
 # The part of the compiled decoder that makes named tuples of rows; included by `_native.pyx`.
 #
 # It reads Arrow arrays that are whole: they were made here or by pyarrow, so what their offsets say is believed. Each
-# record is a tuple of a given class, filled before anybody sees it; `plain.py` gives the same without C.
+# record is a tuple of a given class, filled before anybody sees it; `plain.py` gives the same without C. Records and
+# their headers hold texts, bytes and numbers, which refer to nothing, so the collector of cycles is not to look at
+# them: two objects a record have it begin every few hundred records, and go through the whole program now and then.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -25,6 +27,7 @@ cdef extern from *:
     }
     """
     object kcoord_new_tuple(PyTypeObject *kind, Py_ssize_t size)
+    void PyObject_GC_UnTrack(void *)
 
 
 cdef enum:
@@ -91,16 +94,25 @@ cdef class HeadersOf:
     cdef list value(self, int64_t row):
         cdef int64_t pair
         cdef Py_ssize_t key_size, value_size
-        cdef list found = []
+        cdef list found = no_headers()
+        cdef tuple one
         row += self.at
         self.last_bytes = -1
         if self.valid != NULL and not self.valid[row >> 3] >> (row & 7) & 1:
             return found
         for pair in range(self.offsets[row], self.offsets[row + 1]):
             key_size, value_size = self.keys.size(pair), self.values.size(pair)
-            found.append((self.keys.text(pair, key_size), self.values.value(pair, value_size)))
+            one = (self.keys.text(pair, key_size), self.values.value(pair, value_size))
+            PyObject_GC_UnTrack(<void *>one)
+            found.append(one)
             self.last_bytes = max(self.last_bytes, 0) + key_size + max(value_size, 0)
         return found
+
+
+cdef inline list no_headers():
+    cdef list found = []
+    PyObject_GC_UnTrack(<void *>found)
+    return found
 
 
 cdef const int64_t *numbers_of(column, int64_t rows) except? NULL:
@@ -167,11 +179,12 @@ def records(rows, str topic, int partition, epochs, type kind):
         put(record, 5, types[row])
         put(record, 6, key_of.value(row, key_size))
         put(record, 7, value_of.value(row, value_size))
-        put(record, 8, headers_of.value(row) if headers_of is not None else [])
+        put(record, 8, headers_of.value(row) if headers_of is not None else no_headers())
         put(record, 9, None)
         put(record, 10, key_size)
         put(record, 11, value_size)
         put(record, 12, headers_of.last_bytes if headers_of is not None else -1)
+        PyObject_GC_UnTrack(<void *>record)
         Py_INCREF(record)
         PyList_SET_ITEM(found, row, record)
     return found

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from spark_kcoord.consumer import errors
-from spark_kcoord.consumer.core.machine import Piece
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.rows import records_of
 from spark_kcoord.consumer.telemetry import facts
 from spark_kcoord.consumer.telemetry.facts import COMMIT, MOST_LINKS, POLL, Delivery, Source
