@@ -193,7 +193,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("fetch_max_wait_ms", _MS, 500, "longest wait of a broker for them", "kafka.fetch.max.wait.ms"),
         Setting("fetch_max_bytes", _BYTES, 52_428_800, "most bytes of one answer", "kafka.fetch.max.bytes"),
         Setting(
-            "max_partition_fetch_bytes", _BYTES, 1 << 20, "of one partition in it", "kafka.max.partition.fetch.bytes"
+            "max_partition_fetch_bytes", _BYTES, 4 << 20, "of one partition in it", "kafka.max.partition.fetch.bytes"
         ),
         Setting(
             "isolation_level",
@@ -388,7 +388,7 @@ def _kafka_settings(values: Mapping[str, Any], given: Mapping[str, Any]) -> Kafk
     options = {
         setting.kafka: _as_option(values[name])
         for name, setting in SETTINGS.items()
-        if setting.kafka is not None and values[name] is not None and (name in given or name in _TOLD_ALWAYS)
+        if setting.kafka is not None and values[name] is not None and name in given
     }
     options["kafka.client.id"] = re.sub(r"[^A-Za-z0-9._-]", "-", values["client_id"])[:200]
     try:
@@ -401,10 +401,6 @@ def _kafka_settings(values: Mapping[str, Any], given: Mapping[str, Any]) -> Kafk
         if setting.client is not None and name in given and values[name] is not None
     }
     return replace(settings, client=tuple(sorted((dict(settings.client) | objects).items())))
-
-
-_TOLD_ALWAYS: Final = frozenset({"max_partition_fetch_bytes"})
-"""Settings whose default differs from that of the option."""
 
 
 def _as_option(value: Any) -> str:

@@ -175,7 +175,7 @@ class Tailer:
 
     def _room(self) -> int:
         """Return how many bytes may be asked for; what is held for later leaves at least room for one partition."""
-        least = self._settings.max_partition_fetch_bytes
+        least = min(self._settings.max_partition_fetch_bytes, self._max_bytes // _SHARES)
         room = self._max_bytes - self._held_bytes
         return least if room < least and self._held_bytes - self._parked_bytes < least else room
 

@@ -1,5 +1,7 @@
 """A position between the last stable offset and the high watermark is there, with nothing to read yet."""
 
+import itertools
+
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
@@ -92,8 +94,10 @@ def test_a_partition_goes_on_at_the_groups_offset_where_kafka_has_that_one(caplo
 def test_without_patience_for_losses_nothing_is_reported_that_the_query_fails_for() -> None:
     member, kafka, _ = waiting()
     kafka.marks[0] = 9
+    passing = itertools.count()
+    session = a_session(member, kafka, clock=lambda: float(next(passing)))
     with pytest.raises(DataLossError, match="before offset 50"):
-        a_session(member, kafka).next_offset(a_session(member, kafka).identity, None, is_single_run=True)
+        session.next_offset(session.identity, None, is_single_run=True)
     assert member.reported == []
 
 
