@@ -11,13 +11,13 @@ be done about a position that is gone is not decided here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import LostPosition
-from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.member.core.held.holdings import AssignedPartition
 from spark_kcoord.member.core.session.patience import END_AGE_S
 from spark_kcoord.microbatch.commands import (
@@ -34,6 +34,8 @@ __all__ = ["LogBounds", "OutOfRange", "passed_ends"]
 
 STARTS_AGE_S: Final = 10.0
 """The age that what is known of the beginnings may have; so long a position that the log reached is not looked at."""
+MOST_WAITS: Final = 4
+"""The waits in a row for what is in doubt: owner epochs that change, and brokers that are away, begin it anew."""
 PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """The time that a partition is left alone after each report in a row that changed nothing."""
 
@@ -63,6 +65,9 @@ class LogBounds:
         """The positions that the log was found to have reached, and when."""
         self._behind: dict[_Grant, tuple[int, float]] = {}
         """The positions that were found behind the high watermark, and from when on that is believed."""
+        self._waits = 0
+        self.is_in_doubt = False
+        """True if the last look found a position behind the high watermark for which that is not to be believed yet."""
         self._put_off: dict[_Grant, tuple[int, float]] = {}
         """The number of reports in a row that changed nothing, and until when there is to be no other."""
 
@@ -73,13 +78,21 @@ class LogBounds:
         times += [believed_at for _, believed_at in self._behind.values()]
         return min(times, default=math.inf)
 
-    @property
-    def is_in_doubt(self) -> bool:
-        """True while a position is behind the high watermark, and not yet for long enough to be believed."""
-        return any(believed_at > self._clock() for _, believed_at in self._behind.values())
-
     def await_certainty(self) -> Planning[None]:
-        """Wait until nothing is in doubt that is now; what is known by then is another question."""
+        """Wait until nothing is in doubt that is now; what is known by then is another question.
+
+        Raises DataLossError after a number of waits in a row that have not settled it.
+        """
+        self._waits += 1
+        if self._waits > MOST_WAITS:
+            shown = ", ".join(
+                f"{topic}-{number} offset {self._behind[topic, number, epoch][0]}"
+                for topic, number, epoch in sorted(self._behind)
+            )
+            raise DataLossError(
+                f"Kafka does not say for certain whether it still has {shown}, which it seems to have lost. Run it "
+                "again once all brokers are there; nothing that is not read is committed."
+            )
         believed_at = max((at for _, at in self._behind.values()), default=-math.inf)
         while (left_s := believed_at - self._clock()) > 0:
             known = yield from ask_assignment(ReadAssignment())
@@ -117,8 +130,11 @@ class LogBounds:
         now = self._clock()
         looked_at = [owned for owned in usable if self._put_off.get(_grant(owned), (0, 0.0))[1] <= now]
         starts = yield from self._starts([owned for owned in looked_at if _has_more(owned, positions, ends)])
-        behind = yield from self._behind_the_log(looked_at, positions, passed)
-        self._forget_others(usable, behind, positions)
+        behind, unanswered = yield from self._behind_the_log(looked_at, positions, passed)
+        self._forget_others(usable, {*behind, *unanswered}, positions)
+        for grant, (position, believed_at) in self._behind.items():
+            if grant[:2] in unanswered:
+                self._behind[grant] = (position, max(believed_at, now + END_AGE_S))
         found = []
         for owned in looked_at:
             key = _key(owned)
@@ -129,7 +145,7 @@ class LogBounds:
                     f"begins at offset {first} at the broker, after offset {position} where this group would go on: "
                     "what was between has aged out or was deleted."
                 )
-            elif key in behind and self._is_over(owned, position, is_patient=is_patient):
+            elif key in behind and self._is_over(owned, position, now, is_patient=is_patient):
                 why = (
                     f"ends at offset {behind[key]} at the broker, before offset {position} where this group would go "
                     "on: it was truncated, or the topic was deleted and created again."
@@ -138,6 +154,8 @@ class LogBounds:
                 continue
             part = LostPosition(owned.topic, owned.partition, owned.owner_epoch, position)
             found.append(OutOfRange(part, f"Partition {owned.topic}-{owned.partition} {why}", has_aged_out))
+        self.is_in_doubt = any(believed_at > now for _, believed_at in self._behind.values())
+        self._waits = self._waits if self.is_in_doubt else 0
         return tuple(found)
 
     def _behind_the_log(
@@ -145,8 +163,8 @@ class LogBounds:
         looked_at: Sequence[AssignedPartition],
         positions: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
-    ) -> Planning[Mapping[TopicPartition, int]]:
-        """Return the high watermarks of the partitions whose position is behind theirs."""
+    ) -> Planning[tuple[Mapping[TopicPartition, int], frozenset[TopicPartition]]]:
+        """Return the high watermarks of partitions whose position is behind theirs, and those whose are not told."""
         now = self._clock()
         asked = [
             owned
@@ -155,33 +173,34 @@ class LogBounds:
             and not self._has_reached(owned, positions[_key(owned)], now)
         ]
         if not asked:
-            return {}
+            return {}, frozenset()
         try:
             marks = yield from ask_offsets(ReadHighWatermarks(tuple(sorted(map(_key, asked)))))
         except (KafkaAwayError, UnknownTopicError):
-            return {}
+            marks = {}
         for owned in asked:
             if marks.get(_key(owned), -1) >= positions[_key(owned)]:
                 self._reached[_grant(owned)] = (positions[_key(owned)], now)
-        return {
+        behind = {
             _key(owned): marks[_key(owned)]
             for owned in asked
             if _key(owned) in marks and marks[_key(owned)] < positions[_key(owned)]
         }
+        return behind, frozenset(_key(owned) for owned in asked if _key(owned) not in marks)
 
     def _has_reached(self, owned: AssignedPartition, position: int, now: float) -> bool:
         reached, at = self._reached.get(_grant(owned), (-1, 0.0))
         return reached >= position and now - at < STARTS_AGE_S
 
-    def _is_over(self, owned: AssignedPartition, position: int, *, is_patient: bool) -> bool:
+    def _is_over(self, owned: AssignedPartition, position: int, now: float, *, is_patient: bool) -> bool:
         """Return whether a position behind the high watermark has been there for long enough, noting it."""
-        believed_at = self._behind.setdefault(_grant(owned), (position, self._clock() + END_AGE_S))[1]
-        return not is_patient or self._clock() >= believed_at
+        believed_at = self._behind.setdefault(_grant(owned), (position, now + END_AGE_S))[1]
+        return not is_patient or now >= believed_at
 
     def _forget_others(
         self,
         usable: Sequence[AssignedPartition],
-        behind: Mapping[TopicPartition, int],
+        behind: Collection[TopicPartition],
         positions: Mapping[TopicPartition, int],
     ) -> None:
         """Forget what is known of grants that are over, and of positions that are not behind the log any more."""

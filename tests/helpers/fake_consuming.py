@@ -160,6 +160,7 @@ class FakeFetcher:
     untaken: list[Fetched] = field(default_factory=list)
     at: dict[tuple[Key, int], int] = field(default_factory=dict)
     held_bytes: int = 0
+    parked_bytes: int = 0
     is_closed: bool = False
 
     def want(self, wanted: Mapping[Key, Wanted]) -> None:
@@ -191,6 +192,7 @@ class FakeFetcher:
 
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         self.held_bytes -= freed_bytes
+        self.parked_bytes = parked_bytes
 
     def close(self) -> None:
         self.is_closed = True

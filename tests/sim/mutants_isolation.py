@@ -33,11 +33,11 @@ def _readable_end_taken_for_the_end() -> Patches:
         looked_at: Sequence[AssignedPartition],
         positions: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
-    ) -> Planning[Mapping[TopicPartition, int]]:
+    ) -> Planning[tuple[Mapping[TopicPartition, int], frozenset[TopicPartition]]]:
         del self
         yield from ()
         keys = ((owned.topic, owned.partition) for owned in looked_at)
-        return {key: ends[key] for key in keys if key in ends and ends[key] < positions[key]}
+        return {key: ends[key] for key in keys if key in ends and ends[key] < positions[key]}, frozenset()
 
     return [(LogBounds, "_behind_the_log", behind_what_can_be_read)]
 

@@ -79,6 +79,7 @@ class Flows:
         self._clock = clock
         self._make_fetcher = fetcher
         self._fetcher: Fetcher | None = None
+        self._parked_bytes = 0
         self._troubles = Troubles(settings, self.machine, self.group, clock)
         self._growth = Growth(settings, self.kafka_settings, ring, clock)
 
@@ -163,10 +164,10 @@ class Flows:
         self._fetcher.taken(news)
         self._troubles.start_over()
         self._want()
-        if machine.freed_bytes:
-            parked = sum(chunk.size for held in machine if held.is_paused for chunk in held.buffer)
-            self._fetcher.free(machine.freed_bytes, parked)
-            machine.freed_bytes = 0
+        parked_bytes = machine.parked_bytes
+        if machine.freed_bytes or parked_bytes != self._parked_bytes:
+            self._fetcher.free(machine.freed_bytes, parked_bytes)
+            machine.freed_bytes, self._parked_bytes = 0, parked_bytes
 
     def _want(self) -> None:
         wanted = self.machine.wanted()

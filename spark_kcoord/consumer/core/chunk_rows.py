@@ -33,9 +33,11 @@ def rows_before(chunk: Chunk, position: int) -> int:
         return 0
     if position >= chunk.next_offset:
         return int(chunk.rows.num_rows)
-    if chunk.rows.num_rows == chunk.next_offset - chunk.start:  # as in most logs, each offset has a row
-        return position - chunk.start
     offsets, low, high = chunk.rows.column("offset"), 0, chunk.rows.num_rows
+    # As in most logs each offset has a row; in a damaged one another row may have it twice.
+    at = position - chunk.start
+    if high == chunk.next_offset - chunk.start and offsets[at].as_py() == position:
+        return at
     while low < high:
         middle = (low + high) // 2
         if offsets[middle].as_py() < position:

@@ -8,7 +8,7 @@ from typing import Final
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
-from spark_kcoord.fetch.tailing.fetched import NO_EPOCH, Chunk, OutOfRange, Trouble, Truncated
+from spark_kcoord.fetch.tailing.fetched import NO_EPOCH, Chunk, OutOfRange, Trouble, Truncated, Wanted
 
 __all__ = ["NO_START", "Grant", "Held"]
 
@@ -83,6 +83,10 @@ class Held:
     def fetch_epoch(self) -> int:
         """The leader epoch of the record before `fetch_at`, by which a broker tells another history."""
         return self.buffer[-1].epoch_at(self.fetch_at - 1) if self.buffer else self.last_epoch
+
+    def wanted(self) -> Wanted:
+        """Return from where on it is to be fetched."""
+        return Wanted(self.grant.topic_id, self.token, self.fetch_at, self.fetch_epoch)
 
     @property
     def may_be_fetched(self) -> bool:

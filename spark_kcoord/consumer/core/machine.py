@@ -235,16 +235,16 @@ class ConsumerMachine:
     def wanted(self) -> Mapping[TopicPartition, Wanted] | None:
         """Return what is to be fetched when that has changed, None when it is as `is_wanted` was told last."""
         wanted = {key: held.token for key, held in self._held.items() if held.may_be_fetched}
-        if wanted == self._wanted:
-            return None
-        found = {key: self._held[key] for key in wanted}
-        return {
-            key: Wanted(held.grant.topic_id, held.token, held.fetch_at, held.fetch_epoch) for key, held in found.items()
-        }
+        return {key: self._held[key].wanted() for key in wanted} if wanted != self._wanted else None
 
     def is_wanted(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
         """Note that the fetcher knows what is wanted."""
         self._wanted = {key: one.token for key, one in wanted.items()}
+
+    @property
+    def parked_bytes(self) -> int:
+        """Return how much of what is held is of paused partitions."""
+        return sum(chunk.size for held in self._held.values() if held.is_paused for chunk in held.buffer)
 
     def receive(self, fetched: Iterable[Fetched]) -> None:
         """Take what was fetched; what comes under an old token is dropped, and what is here already comes in vain."""
@@ -258,8 +258,8 @@ class ConsumerMachine:
                 if held.position is None:
                     held.position = held.done = one.position
             elif isinstance(one, OutOfRange | Truncated | Trouble):
-                self._stops += 1
                 held.stopped_by = one
+                self._stops += 1
             else:
                 assert_never(one)
 

@@ -4,6 +4,7 @@
 # record is a tuple of a given class, filled before anybody sees it; `plain.py` gives the same without C. Records and
 # their headers hold texts, bytes and numbers, which refer to nothing, so the collector of cycles is not to look at
 # them: two objects a record have it begin every few hundred records, and go through the whole program now and then.
+# What a program itself puts into a list of headers may refer to the list, and is never freed then.
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_New, PyList_SET_ITEM

@@ -323,16 +323,15 @@ class Tailer:
             is_free = lane_of(ends.get(broker, ()), now, is_new=False) == LANES[0]
             if is_free and self._ready_brokers.get(broker, 0.0) <= now:
                 by_lane.setdefault((broker, LANES[0]), [])
+        # Each has a part of what room there is, so that none waits for another's.
+        share = max(1, room // max(1, len(by_lane)))
+        most_bytes = min(self._settings.fetch_max_bytes, max(1, self._max_bytes // _SHARES), share)
         for place, asked in by_lane.items():
-            most_bytes = min(self._settings.fetch_max_bytes, max(1, self._max_bytes // _SHARES), room)
-            if most_bytes <= 0:
-                return
             waits_s = wait_s(ends.get(place[0], ()), now, self._settings.fetch_max_wait_ms / 1000)
             chosen = together(asked[:_MOST_PARTITIONS])
             request, self._requests[place] = self._exchange.ask(place, chosen, most_bytes, now, waits_s)
             send = partial(self._on_lane(place[1]).send, place[0], request)
             self._requests[place].response = client.start_soon(send)
-            room -= most_bytes
 
     def _place(self, client: KafkaClient, part: Part, now: float) -> tuple[int, int] | None:
         """Return the broker that a partition is read from, and its leader's epoch; None when that is not known."""

@@ -1,9 +1,12 @@
 """Chunks are cut at the right row, with holes between offsets and without; and a poll costs little a partition."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from types import FrameType
 from typing import Any
 
+import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,15 +27,45 @@ def test_rows_before_a_position_are_those_of_lower_offsets(offsets: set[int], po
     assert rows_before(one, position) == sum(offset < position for offset in offsets)
 
 
-class WithoutColumns:
-    """Rows of which nothing but their number may be looked at."""
+class Looked(list[int]):
+    """Offsets that count how often one is looked at."""
 
-    num_rows = END - START
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looks += 1
+        return pa.scalar(super().__getitem__(at))
 
 
-def test_where_each_offset_has_a_row_no_offset_is_looked_at() -> None:
-    one = Chunk(KEY, 1, START, END, WithoutColumns(), 10)
+class RowsOf:
+    """Rows of some offsets."""
+
+    def __init__(self, offsets: Iterable[int]) -> None:
+        self.offsets = Looked(offsets)
+        self.num_rows = len(self.offsets)
+
+    def column(self, _: str) -> Looked:
+        return self.offsets
+
+
+def test_where_each_offset_has_a_row_one_offset_is_looked_at() -> None:
+    all_there = RowsOf(range(START, END))
+    one = Chunk(KEY, 1, START, END, all_there, 10)
     assert [rows_before(one, position) for position in (START - 1, START, START + 7, END)] == [0, 0, 7, END - START]
+    assert all_there.offsets.looks == 1
+
+
+@pytest.mark.parametrize("offsets", [(0, 1, 1, 3), (0, 0, 2, 3), (0, 2, 2, 3), (0, 1, 3, 3)])
+def test_a_damaged_batch_that_has_an_offset_twice_is_read_to_its_end(offsets: Sequence[int]) -> None:
+    one = Chunk(KEY, 1, 0, 4, RowsOf(offsets), 10)
+    position = 0
+    for _ in offsets:
+        before = rows_before(one, position)
+        if before == len(offsets):
+            break
+        assert offsets[before] >= position
+        position = offsets[before] + 1
+    assert position == 4
 
 
 def test_a_poll_makes_few_calls_for_a_partition_of_which_there_is_nothing() -> None:

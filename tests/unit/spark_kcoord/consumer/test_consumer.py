@@ -910,6 +910,18 @@ def test_a_position_behind_the_end_that_was_known_is_done_once_kafka_answers_for
     assert rig.member.noted[-1] == (offset(0, 21),)
 
 
+def test_what_is_held_of_a_paused_partition_is_told_to_the_fetcher_also_where_nothing_is_freed() -> None:
+    """It fetches nothing for others while its memory is full of what is to be returned soon."""
+    rig = Rig(max_poll_records=2)
+    rig.poll()
+    rig.pause(P0)
+    assert (rig.offsets(), rig.kafka.parked_bytes) == ([], rig.kafka.held_bytes)
+    assert rig.kafka.parked_bytes > 0
+    rig.resume(P0)
+    rig.poll()
+    assert rig.kafka.parked_bytes == 0
+
+
 def test_a_paused_partition_keeps_what_was_fetched_and_goes_on_when_it_is_resumed() -> None:
     rig = Rig(max_poll_records=2)
     rig.poll()

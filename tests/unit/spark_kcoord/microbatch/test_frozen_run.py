@@ -8,7 +8,7 @@ import pytest
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition, PartitionResult
-from spark_kcoord.errors import DataLossError, KcoordError
+from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError
 from spark_kcoord.member.client import Assignment
 from spark_kcoord.member.holders import Holder
 from spark_kcoord.microbatch.query_member import QueryMember
@@ -349,3 +349,39 @@ def test_end_that_others_have_read_beyond_is_no_loss() -> None:
     start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
     assert read_on(a_run(PassingTime((owned(0, 50),)), {0: 9}, kafka), start) == start
     assert kafka.marks_asked == 1
+
+
+class AwayOnce(FakeEnds):
+    """Brokers that say once that a position is behind the log, and then nothing any more."""
+
+    has_said = False
+
+    def high_watermarks(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        if self.has_said:
+            raise KafkaAwayError("no broker is there")
+        self.has_said = True
+        return super().high_watermarks(partitions)
+
+
+def test_run_does_not_end_well_where_a_loss_is_in_doubt_and_nobody_can_be_asked_any_more() -> None:
+    member = PassingTime((owned(0, 50),))
+    session = a_run(member, {0: 9}, AwayOnce({0: 9}))
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
+    with pytest.raises(DataLossError, match=r"does not say for certain whether it still has t-0 offset 50"):
+        read_on(session, start)
+    assert 9.0 < member.now_s[0] < 30.0
+
+
+class NewEpochs(PassingTime):
+    """A member that is granted its partition anew whenever it waits."""
+
+    def wait_for_change(self, known: Assignment, *, timeout_s: float) -> Assignment:
+        self.partitions = (owned(0, 50, epoch=self.partitions[0].owner_epoch + 1),)
+        return super().wait_for_change(known, timeout_s=timeout_s)
+
+
+def test_run_does_not_end_well_where_each_look_at_a_loss_is_under_another_owner_epoch() -> None:
+    member = NewEpochs((owned(0, 50),))
+    start = StreamOffset("c", "g", "m-1", (claim(0, 50, 50),))
+    with pytest.raises(DataLossError, match=r"before offset 50|does not say for certain"):
+        read_on(a_run(member, {0: 9}), start)

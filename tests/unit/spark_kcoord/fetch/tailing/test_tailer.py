@@ -19,6 +19,7 @@ from tests.helpers.scripted_kafka import SETTINGS, TOPIC_ID, fetched, offsets_an
 
 WAITS = fetched(watermark=4)
 KEY = ("t", 0)
+BUFFERED = 1 << 20
 
 
 @dataclass
@@ -41,6 +42,9 @@ class Broker:
 
     fetches: list[tuple[int, int, int]] = field(default_factory=list)
     """Connection, offset and longest wait of each."""
+    leaders: dict[int, tuple[int, int]] = field(default_factory=lambda: {0: (1, 7)})
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    """The leader that was asked, and the most bytes of the answer, of each fetch."""
     answers: list[tuple[int, Pending]] = field(default_factory=list)
     connections: int = 0
     turned: threading.Event = field(default_factory=threading.Event)
@@ -74,13 +78,14 @@ class Connection:
         raise AssertionError("nothing here waits inside")
 
     def topic(self, name: str) -> TopicMetadata:
-        return TopicMetadata(TOPIC_ID, {0: (1, 7)}, None, 0.0)
+        return TopicMetadata(TOPIC_ID, self.broker.leaders, None, 0.0)
 
     async def send(self, node_id: int, request: Any) -> Any:
         self.requests += 1
         if not isinstance(request, FetchRequest):
             assert not self._waits(), "a question is behind a fetch that waits"
             return offsets_answered(0)
+        self.broker.asked.append((node_id, request.max_bytes))
         offset = request.topics[0].partitions[0].fetch_offset
         is_at_end = offset == 4
         answer = Pending(WAITS if is_at_end else fetched(values(*range(offset, 4))), not is_at_end)
@@ -109,7 +114,7 @@ class Connection:
 @contextmanager
 def tailing(broker: Broker) -> Iterator[Tailer]:
     connect: Any = broker.connect
-    tailer = Tailer(SETTINGS, columns=COLUMNS, max_buffered_bytes=1 << 20, on_news=lambda: None, connect=connect)
+    tailer = Tailer(SETTINGS, columns=COLUMNS, max_buffered_bytes=BUFFERED, on_news=lambda: None, connect=connect)
     try:
         yield tailer
     finally:
@@ -154,3 +159,12 @@ def test_seeks_one_after_the_other_are_served_while_what_was_read_to_its_end_wai
         for token in (2, 3):
             tailer.want(wanted(token, 0))
             assert eventually(partial(has_rows, tailer, token))
+
+
+def test_each_broker_is_asked_for_a_part_of_what_room_there_is() -> None:
+    broker = Broker(leaders={0: (1, 7), 1: (2, 7)})
+    with tailing(broker) as tailer:
+        tailer.free(-BUFFERED, BUFFERED)  # all of it is of paused partitions
+        tailer.want({("t", number): Wanted(TOPIC_ID, 1, 4) for number in range(2)})
+        assert eventually(lambda: len(broker.asked) == 2)
+    assert sorted(broker.asked) == [(1, BUFFERED // 8), (2, BUFFERED // 8)]
