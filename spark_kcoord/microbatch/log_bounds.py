@@ -66,6 +66,7 @@ class LogBounds:
         self._behind: dict[_Grant, tuple[int, float]] = {}
         """The positions that were found behind the high watermark, and from when on that is believed."""
         self._waits = 0
+        """The number of waits for certainty in a row."""
         self.is_in_doubt = False
         """True if the last look found a position behind the high watermark for which that is not to be believed yet."""
         self._put_off: dict[_Grant, tuple[int, float]] = {}
@@ -155,7 +156,8 @@ class LogBounds:
             part = LostPosition(owned.topic, owned.partition, owned.owner_epoch, position)
             found.append(OutOfRange(part, f"Partition {owned.topic}-{owned.partition} {why}", has_aged_out))
         self.is_in_doubt = any(believed_at > now for _, believed_at in self._behind.values())
-        self._waits = self._waits if self.is_in_doubt else 0
+        if not self.is_in_doubt:
+            self._waits = 0
         return tuple(found)
 
     def _behind_the_log(

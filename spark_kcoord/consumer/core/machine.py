@@ -66,6 +66,7 @@ class ConsumerMachine:
         self._returned: tuple[Piece, ...] = ()
         self._wanted: Mapping[TopicPartition, int] = {}
         self._stops = self._looked_through = 0
+        """The number of times that news has ended a fetch, and that number when none was left ended."""
         self.freed_bytes = 0
         """The bytes of chunks that are not held any more since this was set to 0."""
         self.returned_records = 0
@@ -243,7 +244,7 @@ class ConsumerMachine:
 
     @property
     def parked_bytes(self) -> int:
-        """Return how much of what is held is of paused partitions."""
+        """The bytes of the chunks that are held of paused partitions."""
         return sum(chunk.size for held in self._held.values() if held.is_paused for chunk in held.buffer)
 
     def receive(self, fetched: Iterable[Fetched]) -> None:
