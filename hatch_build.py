@@ -16,11 +16,9 @@ from typing import Any
 
 ROOT = Path(__file__).parent
 MODULE = "spark_kcoord.fetch.decoding._native"
-SOURCES = (
-    "spark_kcoord/fetch/decoding/_native.pyx",
-    "spark_kcoord/fetch/decoding/_crc32c.h",
-    "spark_kcoord/fetch/records/_records.pxi",
-)
+SOURCE = "spark_kcoord/fetch/decoding/_native.pyx"
+PARTS = ("*/*.pxi", "*/*.h")
+"""What the source includes, below the room of fetching."""
 SETTING = "KCOORD_NATIVE"
 GCC_FLAGS = ("-O3", "-g0", "-Wall", "-Wextra", "-Wno-unused-function", "-Wno-missing-field-initializers")
 CHECKED_FLAGS = (
@@ -41,8 +39,8 @@ def compile_native(directory: Path, *, is_checked: bool = False) -> Path:
     with tempfile.TemporaryDirectory(prefix="kcoord-native-") as scratch:
         extension = Extension(
             MODULE,
-            [SOURCES[0]],
-            include_dirs=["spark_kcoord/fetch/decoding"],
+            [SOURCE],
+            include_dirs=["spark_kcoord/fetch/decoding", "spark_kcoord/fetch/receiving"],
             extra_compile_args=flags,
             extra_link_args=[flag for flag in flags if flag.startswith("-fsanitize")],
         )
@@ -66,7 +64,8 @@ def compile_native(directory: Path, *, is_checked: bool = False) -> Path:
 
 
 def _is_new(built: Path) -> bool:
-    newest = max((ROOT / source).stat().st_mtime for source in (*SOURCES, "hatch_build.py"))
+    parts = (part for pattern in PARTS for part in (ROOT / "spark_kcoord" / "fetch").glob(pattern))
+    newest = max(path.stat().st_mtime for path in (ROOT / SOURCE, *parts, Path(__file__)))
     return built.exists() and built.stat().st_mtime >= newest
 
 

@@ -57,7 +57,7 @@ python=$(find_python) ||
 java=$("$python" -m coordinator.local.java.runtime) || exit 1
 
 # The environment is right if it was made from just these files and its Python still runs.
-wanted=$(cat pyproject.toml uv.lock scripts/setup.sh hatch_build.py spark_kcoord/fetch/decoding/_native.pyx spark_kcoord/fetch/decoding/_crc32c.h spark_kcoord/fetch/records/_records.pxi | cksum)
+wanted=$(cat pyproject.toml uv.lock scripts/setup.sh hatch_build.py spark_kcoord/fetch/*/*.pyx spark_kcoord/fetch/*/*.pxi spark_kcoord/fetch/*/*.h | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! is_recent_python .venv/bin/python; then
     note "$("$python" --version) ($python), $java"
     uv=$(find_uv)

@@ -22,7 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.fetch.library_log import quieten
-from spark_kcoord.fetch.receive_path import path_wished, read_in_place, take_path
+from spark_kcoord.fetch.receiving.receive_path import path_wished, read_in_place, take_path
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]

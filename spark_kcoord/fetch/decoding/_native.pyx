@@ -7,8 +7,11 @@ used, so bytes that are no batch are an error and never a read or write out of b
 the errors are and which batches are visible; what is decoded is the same as in `decode_numpy.py`.
 """
 
+from libc.errno cimport EAGAIN
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, strerror
+
+import os
 
 import pyarrow as pa
 
@@ -58,6 +61,9 @@ cdef int64_t LARGEST_MS = INT64_MAX // 1000
 _WHY = {CUT: record_set.CUT, OUTSIDE: record_set.OUTSIDE, REST: record_set.REST, ABSENT: record_set.ABSENT}
 
 kcoord_crc32c_start()
+
+include "../receiving/_receiving.pxi"
+include "../records/_records.pxi"
 
 
 cdef class Block:
@@ -487,7 +493,10 @@ cdef class Decoding:
         self.data = &view[0] if self.length else NULL
         while True:
             with nogil:
+                kcoord_works_without()
                 step = self.advance()
+                kcoord_wants_lock()
+            kcoord_has_lock()
             if step == NEEDS_ROOM:
                 self.make_room(self.batch_bytes - HEADER_BYTES, self.likely_batches())
                 continue
@@ -507,18 +516,26 @@ cdef class Decoding:
                 plain = self.plain(record_set_bytes, decompressor, where)
                 size = plain.shape[0]
                 at = &plain[0] if size else NULL
-                with nogil:
-                    step = self.read_records(at, size)
+                step = self.read_plain(at, size)
                 if step == NEEDS_ROOM:
                     self.make_room(size, self.likely_batches())
-                    with nogil:
-                        step = self.read_records(at, size)
+                    step = self.read_plain(at, size)
                 if step == ALL_READ:
                     self.leave_batch()
                     continue
             if step == DONE or step == FULL:
                 return self.to_arrow(topic, partition, columns, where)
             raise self.failure(step, where)
+
+    cdef int read_plain(self, const uint8_t *at, int64_t size) noexcept:
+        """Read records as `read_records` does, without the interpreter's lock."""
+        cdef int step
+        with nogil:
+            kcoord_works_without()
+            step = self.read_records(at, size)
+            kcoord_wants_lock()
+        kcoord_has_lock()
+        return step
 
     cdef int64_t likely_batches(self):
         return (self.length - self.position) // self.batch_bytes + 1
@@ -645,6 +662,3 @@ def checksum(const uint8_t[::1] data, *, bint by_table=False):
 def checksum_by_instruction():
     """Return whether the processor's own CRC-32C instruction is used."""
     return kcoord_crc32c_is_by_instruction()
-
-
-include "../records/_records.pxi"

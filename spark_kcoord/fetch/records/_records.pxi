@@ -136,11 +136,14 @@ cdef int32_t epoch_at(epochs, int64_t offset) except? -2:
 
 def records(rows, str topic, int partition, epochs, type kind):
     """Return the rows as records; see `spark_kcoord.fetch.decoding.decode.Decoder`."""
+    give_way()
     cdef int64_t count = rows.num_rows
     cdef list found = PyList_New(count)
-    cdef int64_t row, time_ms, offset
-    cdef Py_ssize_t key_size, value_size
+    cdef int64_t row, offset, time_ms, last_ms = 0
+    cdef Py_ssize_t key_size, value_size, last_size = 0
     cdef object record, epoch, number = partition
+    # Neighbours often have the same time and size, and share the numbers then.
+    cdef object time_number = 0, size_number = 0
     cdef bint is_one_epoch = len(epochs) <= 1
     if not issubclass(kind, tuple):
         raise TypeError(f"{kind} is no kind of tuple")
@@ -170,20 +173,26 @@ def records(rows, str topic, int partition, epochs, type kind):
         time_ms = times[row] // 1000
         if time_ms * 1000 > times[row]:
             time_ms -= 1
+        if time_ms != last_ms:
+            last_ms = time_ms
+            time_number = time_ms
         key_size, value_size = key_of.size(row), value_of.size(row)
+        if value_size != last_size:
+            last_size = value_size
+            size_number = value_size
         record = kcoord_new_tuple(<PyTypeObject *>kind, RECORD_FIELDS)
         put(record, 0, topic)
         put(record, 1, number)
         put(record, 2, epoch)
         put(record, 3, offset)
-        put(record, 4, time_ms)
+        put(record, 4, time_number)
         put(record, 5, types[row])
         put(record, 6, key_of.value(row, key_size))
         put(record, 7, value_of.value(row, value_size))
         put(record, 8, headers_of.value(row) if headers_of is not None else no_headers())
         put(record, 9, None)
         put(record, 10, key_size)
-        put(record, 11, value_size)
+        put(record, 11, size_number)
         put(record, 12, headers_of.last_bytes if headers_of is not None else -1)
         PyObject_GC_UnTrack(<void *>record)
         Py_INCREF(record)

@@ -24,6 +24,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.connection import KafkaClient, describe_failure
 from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.offsets import ask_offsets
+from spark_kcoord.fetch.receiving.compiled import going_first
 from spark_kcoord.fetch.requests import NO_REPLICA, PartAnswer, PartWanted
 from spark_kcoord.fetch.tailing.chunks import chunks_of
 from spark_kcoord.fetch.tailing.counts import FetchCounts
@@ -210,13 +211,15 @@ class Tailer:
             self._take_answer(place[0], self._requests.pop(place), now)
         if sum(len(raw.records) for raw in self._raw) <= _SMALL_BYTES:
             self._decode_all()
-        self._ask(client, now)
-        if self._raw:
-            client.catch_up()
+        if not self._raw:
+            self._ask(client, now)
+            client.turn(self._wait_s(now))
+            return
+        with going_first():
+            if self._ask(client, now):
+                client.catch_up()
             self._decode_one(self._raw.popleft())
             client.turn(0)
-            return
-        client.turn(self._wait_s(now))
 
     def _decode_all(self) -> None:
         """Decode few records at once: somebody may wait for them, and is not to until the next request is made."""
@@ -290,13 +293,13 @@ class Tailer:
 
     # ---- asking -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, client: KafkaClient, now: float) -> None:
-        """Send a request to each broker that has partitions to be asked for and none under way."""
+    def _ask(self, client: KafkaClient, now: float) -> bool:
+        """Send a request to each broker that has partitions to be asked for and none under way; say if one was."""
         with self._lock:
             room = self._room()
         room -= sum(len(raw.records) for raw in self._raw) + sum(one.most_bytes for one in self._requests.values())
         if room <= 0:
-            return
+            return False
         by_lane: dict[tuple[int, int], list[tuple[Part, PartWanted]]] = {}
         ends: dict[int, list[tuple[int, float]]] = {}
         for (broker, lane), request in self._requests.items():
@@ -332,6 +335,7 @@ class Tailer:
             request, self._requests[place] = self._exchange.ask(place, chosen, most_bytes, now, waits_s)
             send = partial(self._on_lane(place[1]).send, place[0], request)
             self._requests[place].response = client.start_soon(send)
+        return bool(by_lane)
 
     def _place(self, client: KafkaClient, part: Part, now: float) -> tuple[int, int] | None:
         """Return the broker that a partition is read from, and its leader's epoch; None when that is not known."""

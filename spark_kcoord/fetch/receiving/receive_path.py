@@ -2,7 +2,8 @@
 
 kafka-python receives 4 KiB at a time, joins the pieces and copies them three times more before a response is read.
 The large receive path takes each response into one buffer of its size and reads it there; the records of a fetch stay
-in that buffer for as long as somebody holds a view of them. Everything else stays the library's: the event loop, TLS,
+in that buffer for as long as somebody holds a view of them. Where there is a compiled module, that takes a large
+response in as few steps as it can. Everything else stays the library's: the event loop, TLS,
 log-in and log-in again, time-outs and the end of a connection, because it is still its transport that asks for bytes
 and its parser that has a response read. Two methods are replaced, on the transport and the parser of one connection
 when it is made, and one entry of the parser's list of requests under way when a fetch is sent. Where they are not as
@@ -31,6 +32,7 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.frame import KafkaBytes
 
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.receiving.compiled import Receive, receive_compiled
 
 __all__ = ["RECEIVE_PATHS", "path_wished", "read_in_place", "take_path", "waits_for_many"]
 
@@ -263,6 +265,7 @@ class _Frames:
         # A socket with TLS is readable by other bytes than those that are counted here.
         self._may_wait = not isinstance(sock, ssl.SSLSocket) and _waits_here()
         self._is_waiting = False
+        self._compiled: Receive | None = None
 
     def receive(self) -> tuple[_Arrived, kafka_errors.KafkaError | None]:
         """Receive until the socket has no more; returns the whole responses, and why the connection must end."""
@@ -270,10 +273,8 @@ class _Frames:
         size = 0
         while True:
             try:
-                count = self._sock.recv_into(self._target[self._filled :])
+                count = self._receive_some()
             except _WOULD_BLOCK:
-                left = len(self._target) - self._filled
-                self._wait_for(min(left, _MANY_BYTES) if isinstance(self._frame, _Frame) else 1)
                 break
             except OSError as failure:
                 return self._hung_up(frames, size, failure)
@@ -286,13 +287,29 @@ class _Frames:
             self._filled = 0
             if self._frame is not None:
                 frames.append(self._frame)
+                is_received = isinstance(self._frame, _Frame) and self._compiled is not None
                 self._frame, self._target = None, self._length
+                if is_received:
+                    break  # most often nothing has come after it; if so, the socket is readable
                 continue
             length = int.from_bytes(self._length, "big", signed=True)
             if not 0 < length <= self._limit:
                 return _Arrived([], size), kafka_errors.InvalidReceiveError(f"Invalid frame length: {length}")
             self._start_frame(length)
         return _Arrived(frames, size), None
+
+    def _receive_some(self) -> int:
+        """Receive bytes of what is awaited and return how many; raises OSError, BlockingIOError where none are there."""
+        rest = self._target[self._filled :]
+        is_large = isinstance(self._frame, _Frame)
+        if is_large and self._compiled is not None:
+            return self._compiled(self._sock.fileno(), rest, _MANY_BYTES if self._may_wait else 0)
+        try:
+            count: int = self._sock.recv_into(rest)
+        except _WOULD_BLOCK:
+            self._wait_for(min(len(rest), _MANY_BYTES) if is_large else 1)
+            raise
+        return count
 
     def _wait_for(self, count: int) -> None:
         """Have the socket readable only once so many bytes have come."""
@@ -314,6 +331,7 @@ class _Frames:
             small = KafkaBytes(length)
             self._frame, self._target = small, memoryview(small)
             return
+        self._compiled = None if isinstance(self._sock, ssl.SSLSocket) else receive_compiled()
         # From pyarrow, whose memory is used again without the system having to clear it.
         large = _Frame(memoryview(pa.allocate_buffer(length)).cast("B"))
         self._frame, self._target = large, large.data

@@ -1,8 +1,9 @@
-"""Both receive paths: the same responses however bytes come, the same ends of a connection."""
+"""The receive paths, the large one compiled and not: the same responses however bytes come, the same ends."""
 
 import gc
 import logging
 import socket
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,9 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.schemas import BaseField, StructField
 
 from spark_kcoord.errors import KcoordError
-from spark_kcoord.fetch import receive_path
+from spark_kcoord.fetch.receiving import receive_path
 
-LIMIT = 1 << 20
+LIMIT = 4 << 20
 TURN_MS = 20
 SIZES = [0, 1, 65_000, 66_000, 300_000]
 
@@ -73,12 +74,18 @@ class Link:
         self.broker.close()
 
 
-@pytest.fixture(params=["stock", "large"])
-def link(request: pytest.FixtureRequest) -> Iterator[Link]:
-    made = Link(request.param)
-    assert made.is_large == (request.param == "large")
+@pytest.fixture(params=["stock", "large", "large, compiled"])
+def link(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Link]:
+    wish, _, form = request.param.partition(", ")
+    if not form:
+        monkeypatch.setattr(receive_path, "receive_compiled", lambda: None)
+    made = Link(wish)
+    assert made.is_large == (wish == "large")
     yield made
     made.close()
+
+
+large = pytest.mark.parametrize("link", ["large", "large, compiled"], indirect=True)
 
 
 def fetched(size: int, fill: bytes = bytes(range(256))) -> FetchResponse:
@@ -173,7 +180,7 @@ def test_records_that_stay_in_place_are_not_changed_by_the_next_answer(link: Lin
     assert kept == [b"one.." * 20_000, b"two.." * 20_000, b"three" * 20_000]
 
 
-@pytest.mark.parametrize("link", ["large"], indirect=True)
+@large
 def test_memory_of_an_answer_is_let_go_with_its_records(link: Link) -> None:
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
     future = link.connection.send_request(request)
@@ -191,7 +198,7 @@ def test_memory_of_an_answer_is_let_go_with_its_records(link: Link) -> None:
     assert pa.total_allocated_bytes() == before
 
 
-@pytest.mark.parametrize("link", ["large"], indirect=True)
+@large
 def test_other_library_that_describes_messages_otherwise_has_records_copied(
     link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +224,7 @@ def test_fetch_on_a_connection_that_has_ended_fails_as_the_library_says(link: Li
     assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
 
 
-@pytest.mark.parametrize("link", ["large"], indirect=True)
+@large
 def test_records_in_place_that_are_cut_end_the_connection(link: Link) -> None:
     request = FetchRequest(max_wait_ms=1, min_bytes=1, topics=[], max_version=11)
     future = link.connection.send_request(request)
@@ -260,7 +267,7 @@ def test_broker_that_hangs_up_in_the_middle_ends_the_connection(link: Link, size
     assert link.connection.closed
 
 
-@pytest.mark.parametrize("link", ["large"], indirect=True)
+@large
 def test_what_a_broker_says_before_it_hangs_up_is_heard(link: Link) -> None:
     (future,) = ask(link, 1)
     link.turn()
@@ -300,6 +307,50 @@ def test_many_bytes_of_a_large_answer_are_awaited_at_once_and_nothing_else_is(
     assert send(after_at - 1, after_at + 2) == []
     assert send(after_at + 2, len(data)) == []
     assert [len(one.value.responses[0].partitions[0].records) for one in (small, large, after)] == [100, 300_000, 100]
+
+
+@pytest.mark.parametrize("link", ["large, compiled"], indirect=True)
+@pytest.mark.parametrize("waits", [True, False])
+def test_compiled_receive_awaits_many_bytes_of_a_large_answer_and_then_any(
+    link: Link, monkeypatch: pytest.MonkeyPatch, *, waits: bool
+) -> None:
+    frames = vars(link.transport)["_sock_recv"].__self__
+    monkeypatch.setattr(frames, "_may_wait", waits)
+    large_one, after = ask(link, 2)
+    answers = [framed(fetched(size), 11, number) for number, size in enumerate((300_000, 100), start=1)]
+    seen = []
+    for data in (answers[0][:100_000], answers[0][100_000:200_000], answers[0][200_000:], answers[1]):
+        link.broker.sendall(data)
+        link.turn()
+        seen.append(link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))
+
+    total = len(answers[0])
+    assert seen == ([total - 100_000, total - 200_000, 1, 1] if waits else [1, 1, 1, 1])
+    assert [len(one.value.responses[0].partitions[0].records) for one in (large_one, after)] == [300_000, 100]
+
+
+def test_compiled_receive_tells_a_reset_the_end_and_a_closed_socket_apart() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    broker, _ = listener.accept()
+    listener.close()
+    client.setblocking(False)
+    target = memoryview(bytearray(100_000))
+    broker.sendall(b"x" * 1_000)
+    broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    receive = receive_path.receive_compiled()
+    assert receive is not None
+    assert receive(client.fileno(), target, 0) == 1_000
+    with pytest.raises(BlockingIOError):
+        receive(client.fileno(), target[1_000:], 0)
+    broker.close()
+
+    with pytest.raises(ConnectionResetError):
+        receive(client.fileno(), target[1_000:], 0)
+    assert receive(client.fileno(), target[1_000:], 0) == 0
+    client.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        receive(client.fileno(), target, 0)
 
 
 @pytest.mark.parametrize(
@@ -377,7 +428,7 @@ def test_library_that_reads_otherwise_ends_the_large_path(
 
 def test_path_that_was_taken_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     receive_path._say.cache_clear()
-    with caplog.at_level(logging.INFO, "spark_kcoord.fetch.receive_path"):
+    with caplog.at_level(logging.INFO, "spark_kcoord.fetch.receiving.receive_path"):
         for _ in range(2):
             Link("auto").close()
 

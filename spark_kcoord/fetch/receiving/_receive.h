@@ -1,0 +1,81 @@
+/* Receiving from a socket into memory for as long as bytes keep coming, without Python.
+
+   Where a system has no such calls, `KCOORD_RECEIVES` is 0 and nothing is received. */
+
+#ifndef KCOORD_RECEIVE_H
+#define KCOORD_RECEIVE_H
+
+#include <stdint.h>
+
+/* What ended a call before all had come; other numbers are errors of the system. */
+#define KCOORD_END_OF_STREAM -1
+
+#ifdef _WIN32
+
+#define KCOORD_RECEIVES 0
+
+static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many, int *failure) {
+    (void)sock, (void)to, (void)size, (void)many;
+    *failure = 0;
+    return 0;
+}
+
+#else
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define KCOORD_RECEIVES 1
+
+/* Waits for more bytes of this socket are waits of all others that the thread looks after. */
+#define KCOORD_PATIENCE_MS 1
+#define KCOORD_LONGEST_MS 10
+
+static int64_t kcoord_now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void kcoord_readable_from(int sock, int64_t count) {
+    int least = (int)count;
+    /* Where that fails the socket is readable earlier. */
+    (void)setsockopt(sock, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least);
+}
+
+/* Returns how many of `size` bytes came. `failure` says what has ended the stream, 0 where it goes on.
+
+   A positive `many` has the socket readable only once so many bytes, or the rest, have come; with the last of them it
+   is readable by any again. */
+static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many, int *failure) {
+    int64_t received = 0;
+    int64_t until = -1;
+    *failure = 0;
+    while (received < size) {
+        struct pollfd readable = {sock, POLLIN, 0};
+        ssize_t count = recv(sock, to + received, (size_t)(size - received), MSG_DONTWAIT);
+        if (count > 0) {
+            received += count;
+            continue;
+        }
+        if (count == 0) {
+            *failure = KCOORD_END_OF_STREAM;
+            return received;
+        }
+        if (errno == EINTR) continue;
+        if (errno != EAGAIN && errno != EWOULDBLOCK) {
+            *failure = errno;
+            return received;
+        }
+        if (many > 0) kcoord_readable_from(sock, many < size - received ? many : size - received);
+        if (until < 0) until = kcoord_now_ms() + KCOORD_LONGEST_MS;
+        if (kcoord_now_ms() >= until || poll(&readable, 1, KCOORD_PATIENCE_MS) <= 0) return received;
+    }
+    if (many > 0) kcoord_readable_from(sock, 1);
+    return received;
+}
+
+#endif
+#endif

@@ -1,0 +1,139 @@
+"""Threads that make records give way to one that fetches: while it has its turn, for a moment, and no longer."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from kcoord import ConsumerRecord
+from spark_kcoord.fetch.decoding import _native, decode_numpy
+from spark_kcoord.fetch.decoding.columns import COLUMNS
+from spark_kcoord.fetch.decoding.decode import ChosenDecoder, decode
+from spark_kcoord.fetch.receiving import compiled
+from tests.helpers.record_batches import Row, record_batch
+
+LONGEST_S = 30.0
+LEAST_S = 20 * 20e-6
+"""What giving way in vain takes at least."""
+
+ROWS = decode(record_batch([Row(b"k", b"v")]), "t", 0, 0, 9, columns=COLUMNS).rows
+
+
+def make_records() -> None:
+    _native.records(ROWS, "t", 0, (), ConsumerRecord)
+
+
+class Turn(threading.Thread):
+    """A thread that has its turn until it is told to end it, and then another time."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.begun = threading.Barrier(2)
+        self.go_on = threading.Event()
+        self.start()
+        self.begun.wait(LONGEST_S)
+
+    def run(self) -> None:
+        with compiled.going_first():
+            self.begun.wait(LONGEST_S)
+            self.go_on.wait(LONGEST_S)
+
+    def end(self) -> None:
+        self.go_on.set()
+        self.join(LONGEST_S)
+
+
+@pytest.fixture
+def turn() -> Iterator[Turn]:
+    made = Turn()
+    yield made
+    made.end()
+
+
+def test_nobody_is_given_way_to_where_nobody_fetches() -> None:
+    assert not _native.lock_is_wanted()
+
+
+def test_records_wait_for_a_turn_once_and_not_for_one_that_waits_itself(turn: Turn) -> None:
+    assert _native.lock_is_wanted()
+    begun_at = time.monotonic()
+    make_records()
+
+    assert time.monotonic() - begun_at >= LEAST_S
+    assert not _native.lock_is_wanted()
+
+
+def test_records_are_made_as_soon_as_the_turn_ends() -> None:
+    turn = Turn()
+    turn.end()
+
+    assert not _native.lock_is_wanted()
+
+
+def test_next_turn_is_given_way_to_again(turn: Turn) -> None:
+    make_records()
+    another = Turn()
+
+    assert _native.lock_is_wanted()
+    another.end()
+    assert _native.lock_is_wanted()  # the first one's, as nobody has waited for it since
+    turn.end()
+    assert not _native.lock_is_wanted()
+
+
+def test_turn_ends_with_an_exception() -> None:
+    with pytest.raises(ZeroDivisionError), compiled.going_first():
+        assert _native.lock_is_wanted()
+        _ = 1 / 0
+
+    assert not _native.lock_is_wanted()
+
+
+@pytest.mark.parametrize("size", [0, 1, 200_000])
+def test_decoding_and_receiving_leave_a_turn_as_it_was(size: int) -> None:
+    data = record_batch([Row(b"k", b"v" * size)])
+    fail = bytearray(data)
+    fail[-1] ^= 1
+
+    def use() -> None:
+        decode(data, "t", 0, 0, 9, columns=COLUMNS)
+        with pytest.raises(Exception, match="checksum"):
+            decode(bytes(fail), "t", 0, 0, 9, columns=COLUMNS)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            _native.receive(-1, memoryview(bytearray(9)), 0)
+
+    use()
+    assert not _native.lock_is_wanted()
+    with compiled.going_first():
+        use()
+        assert _native.lock_is_wanted()
+    assert not _native.lock_is_wanted()
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_process_gives_way_to_nobody(turn: Turn) -> None:
+    assert _native.lock_is_wanted()
+    child = os.fork()
+    if not child:
+        os._exit(int(_native.lock_is_wanted()))
+    _, status = os.waitpid(child, 0)
+
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert _native.lock_is_wanted()
+
+
+def test_without_the_compiled_module_there_are_no_turns_and_no_compiled_receive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled, "chosen_decoder", lambda: ChosenDecoder("numpy", "it is wished so", decode_numpy))
+    compiled._compiled.cache_clear()
+    compiled.receive_compiled.cache_clear()
+    try:
+        assert compiled.receive_compiled() is None
+        with compiled.going_first():
+            assert not _native.lock_is_wanted()
+    finally:
+        compiled._compiled.cache_clear()
+        compiled.receive_compiled.cache_clear()
