@@ -43,6 +43,11 @@ class TlsFiles:
         context = ssl.SSLContext(protocol)
         context.minimum_version = oldest
         context.options |= ssl.OP_NO_RENEGOTIATION
+        if protocol == ssl.PROTOCOL_TLS_SERVER:
+            # Members come back in thousands and take up no session of before: tickets for that were a quarter of the
+            # cost of letting one in.
+            context.options |= ssl.OP_NO_TICKET
+            context.num_tickets = 0
         if self.certificate:
             self._load_pair(context)
         if self.trusted_certificates:
