@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from benchmarks.group_load import Group, Rounds
 from benchmarks.group_members import PING, KcoordMember, RefusedError, Tally
 from coordinator.client.nodes import Nodes
@@ -28,7 +26,6 @@ from coordinator.protocol.messages import (
     ListGroupEventsResponse,
     Push,
     RegisterConsumerResponse,
-    Request,
     Response,
     StopFetcher,
 )
@@ -53,13 +50,9 @@ class FollowingMember(KcoordMember):
 
     __slots__ = (
         "before",
-        "incarnation",
-        "is_in",
         "leader_epoch",
         "load",
-        "member_id",
         "nodes",
-        "open_asks",
         "plan",
         "successors",
     )
@@ -70,10 +63,8 @@ class FollowingMember(KcoordMember):
         self.nodes = Nodes(((_LOOPBACK, port) for port in load.ports.values()), load.dice.random)
         self.successors: tuple[int, ...] = ()
         self.leader_epoch: int | None = None
-        self.member_id = ""
         self.incarnation = random.randbytes(8).hex()
-        self.is_in = False
-        self.open_asks = self.plan = 0
+        self.plan = 0
         self.before: dict[int, StartPartition] = {}
 
     @property
@@ -87,8 +78,7 @@ class FollowingMember(KcoordMember):
 
     def register(self) -> None:
         """Join, or come back as who it was."""
-        who = {"member_id": self.member_id, "incarnation": self.incarnation, "is_rejoining": bool(self.member_id)}
-        self._ask(msgspec.structs.replace(self._registration(), **who))
+        self._ask(self._registration())
 
     def ask_for_events(self, after_sequence: int = 0) -> None:
         """Ask for the group's timeline, page by page."""
@@ -98,34 +88,15 @@ class FollowingMember(KcoordMember):
         """Go elsewhere in a moment."""
         self.load.was_lost(self)
 
-    def receive(self, body: bytes) -> bool:
-        """Take a frame; the first is the hello."""
-        is_first = not self._is_greeted
-        found = super().receive(body)
-        if is_first:
-            self.load.greeted(self)
-        return found
+    def _greeted(self) -> None:
+        self.load.greeted(self)
 
     def forget(self) -> None:
-        """Take what it has out of the tally: it is to be told anew."""
-        tally = self.tally
-        tally.unanswered -= self.open_asks
-        tally.registered -= self.is_in
-        tally.complete -= self._is_complete
-        tally.owned -= len(self.owned)
+        """Keep what it had, which is what it is to be told again."""
         self.before = self.owned or self.before
-        self.owned = {}
-        self.open_asks = 0
-        self.is_in = self._is_complete = self._is_greeted = False
-        self.buffer = self.unsent = b""
-
-    def _encoded(self, request: Request) -> bytes:
-        self.open_asks += 1
-        return super()._encoded(request)
+        super().forget()
 
     def _take(self, said: Response | Push) -> None:
-        if not isinstance(said, Push):
-            self.open_asks -= 1
         match said:
             case FindCoordinatorResponse():
                 self.tally.unanswered -= 1
@@ -139,10 +110,7 @@ class FollowingMember(KcoordMember):
                 if up_to is not None:
                     self.ask_for_events(up_to)
             case RegisterConsumerResponse():
-                self.tally.registered -= self.is_in  # who was lost while all joined has registered twice
-                self.is_in = True
                 self.load.entered(self)
-                self.member_id = said.member_id
                 self.load.group_epochs.add(said.group_epoch)
                 super()._take(said)
             case StopFetcher() if self.load.is_formed:

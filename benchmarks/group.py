@@ -6,10 +6,12 @@ The coordinator is the real one (`group_server.py`: real service, server, driver
 about topics comes from a table), pinned to one core. The members are raw sockets of this process on the other core.
 Each round starts a new coordinator: all members of one group join at once, from the first join sent until each was
 told its whole assignment and has started it; then members die one by one, by a closed connection, and the time is
-taken until others have started what was theirs. In the last round members of further groups join; all ping as often
-as sessions of 10 s need, then with 64 pings in flight; then owners commit 10 partitions at a time, a tenth of them at
-once. With fewer at once the node waits for the disk: 64 in flight leave up to a tenth of its core unused where a sync
-now and then takes 100 ms, so what they show, in a line of its own, is the latency and not what a core carries.
+taken until others have started what was theirs. Then the node is killed and started again, and the time is taken from
+the moment at which it serves until all members have come back, `reconnect_ms`. In the last round members of further
+groups join; all ping as often as sessions of 10 s need, then with 64 pings in flight; then owners commit 10 partitions
+at a time, a tenth of them at once. With fewer at once the node waits for the disk: 64 in flight leave up to a tenth of
+its core unused where a sync now and then takes 100 ms, so what they show, in a line of its own, is the latency and not
+what a core carries.
 
 All the while a Prometheus scrapes the node's /metrics once a second (`--no-scrape`: nobody does). With `--tls` (`make
 bench-group TLS=1`) members speak TLS and log in by SCRAM, one after the other as they connect.
@@ -25,8 +27,8 @@ import resource
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -37,7 +39,7 @@ from benchmarks.group_load import Group, Load, committing
 from benchmarks.group_members import KcoordMember, RefusedError
 from benchmarks.group_rounds import Round
 from benchmarks.group_scrapes import Scraper
-from benchmarks.group_secured import Secured
+from benchmarks.group_secured import Secured, password_hashed_once
 from benchmarks.probed_node import ProbedNode
 from coordinator.core.limits import Limits
 from coordinator.local.process.ports import free_ports
@@ -51,6 +53,7 @@ GRACE_MS = Limits().closed_connection_idle_grace_ms
 CLAIM_GRACE_MS = Limits().closed_connection_grace_ms
 
 STABLE_MS, HANDOVER_MS, PING_P99_MS, COMMITS_PER_S, LOOP_MS = 2000.0, 100.0, 10.0, 15_000.0, 50.0
+RECONNECT_MS = 5000.0
 
 
 class Coordinator(ProbedNode):
@@ -87,6 +90,7 @@ class Figures:
     stable_ms: list[float] = field(default_factory=list)
     handover_ms: list[float] = field(default_factory=list)
     claim_handover_ms: list[float] = field(default_factory=list)
+    reconnect_ms: list[float] = field(default_factory=list)
     kib_per_member: list[float] = field(default_factory=list)
     pings_paced: list[Round] = field(default_factory=list)
     pings: list[Round] = field(default_factory=list)
@@ -139,6 +143,17 @@ def join_and_die(
         f"with running claims, handed over after {figures.claim_handover_ms[-1]:.0f} ms",
         node.report(),
     )
+
+
+def come_back(node: Coordinator, load: Load[KcoordMember], group: Group[KcoordMember], figures: Figures) -> None:
+    """Measure how long it takes all members to come back to a node that has started again."""
+    node.kill()
+    load.lose(group)
+    node.begin()
+    port = node.await_ready()
+    node.report()
+    figures.reconnect_ms.append(load.come_back(group, port))
+    figures.say("come back", f"{len(group.members)} members in {figures.reconnect_ms[-1]:.0f} ms", node.report())
 
 
 def join_others(node: Coordinator, load: Load[KcoordMember], missing: int, figures: Figures) -> list[KcoordMember]:
@@ -201,6 +216,7 @@ def missed_bars(figures: dict[str, float], claim_handover_ms: float) -> list[str
         ("stable_ms", STABLE_MS),
         ("handover_ms", GRACE_MS + HANDOVER_MS),
         ("ping_p99_ms", PING_P99_MS),
+        ("reconnect_ms", RECONNECT_MS),
         ("loop_max_ms", LOOP_MS),
     ):
         if figures[name] > limit:
@@ -223,6 +239,7 @@ def summary(figures: Figures) -> dict[str, float]:
     return {
         "stable_ms": of(figures.stable_ms),
         "handover_ms": of(figures.handover_ms),
+        "reconnect_ms": of(figures.reconnect_ms),
         "ping_p99_ms": of([paced.percentile_ms(99) for paced in figures.pings_paced], 1),
         "pings_per_s": of([pings.per_s for pings in figures.pings]),
         "commits_per_s": of([commits.per_s for commits in figures.commits]),
@@ -230,6 +247,20 @@ def summary(figures: Figures) -> dict[str, float]:
         "loop_max_ms": round(figures.loop_max_ms, 1),
         "kib_per_member": of(figures.kib_per_member),
     }
+
+
+@contextmanager
+def scraped(admin_port: int, figures: Figures, *, is_wanted: bool) -> Iterator[None]:
+    """Have a node's metrics read once a second, as a Prometheus does."""
+    if not is_wanted:
+        yield
+        return
+    scraper = Scraper(f"127.0.0.1:{admin_port}")
+    with scraper:
+        yield
+    if scraper.seen is not None:
+        print(f"  {scraper.seen}", flush=True)
+        figures.scrapes += scraper.seen.count
 
 
 def measure(arguments: argparse.Namespace, figures: Figures) -> int:
@@ -244,23 +275,19 @@ def measure(arguments: argparse.Namespace, figures: Figures) -> int:
             (admin_port,) = free_ports(1)
             settings = [f"admin.listen=127.0.0.1:{admin_port}", *(() if secured is None else secured.settings)]
             node = stack.enter_context(Coordinator(folder, topics, settings=settings))
-            connect = None if secured is None else secured.connect
-            load = stack.enter_context(closing(Load[KcoordMember](node.port, f"127.0.1.{number + 1}", connect)))
-            scraper = Scraper(f"127.0.0.1:{admin_port}")
-            scraped = stack.enter_context(ExitStack())
-            if not arguments.no_scrape:
-                scraped.enter_context(scraper)
+            stack.enter_context(password_hashed_once())
+            load = stack.enter_context(closing(Load[KcoordMember](node.port, f"127.0.1.{number + 1}", secured)))
             group: Group[KcoordMember] = Group("g", "wide", arguments.partitions)
-            join_and_die(node, load, group, arguments.members, figures)
-            if number == arguments.rounds - 1 and not arguments.joins_only:
+            with scraped(admin_port, figures, is_wanted=not arguments.no_scrape):
+                join_and_die(node, load, group, arguments.members, figures)
+            come_back(node, load, group, figures)
+            if number < arguments.rounds - 1 or arguments.joins_only:
+                continue
+            with scraped(admin_port, figures, is_wanted=not arguments.no_scrape):
                 pinging = max(arguments.ping_members, len(group.members))
                 others = join_others(node, load, pinging - len(group.members), figures)
                 everyone, owners = [*group.members, *others], committing(group)
                 ping_and_commit(node, load, everyone, owners, arguments.rounds, arguments.seconds, figures)
-            scraped.close()
-            if scraper.seen is not None:
-                print(f"  {scraper.seen}", flush=True)
-                figures.scrapes += scraper.seen.count
     return pinging
 
 
@@ -297,7 +324,8 @@ def main() -> int:
     text = {name: f"{value:g}" if name.endswith("p99_ms") else f"{value:.0f}" for name, value in found.items()}
     line = (
         f"members={arguments.members} partitions={arguments.partitions} stable_ms={text['stable_ms']} "
-        f"handover_ms={text['handover_ms']} grace_ms={GRACE_MS} ping_members={pinging} "
+        f"handover_ms={text['handover_ms']} grace_ms={GRACE_MS} reconnect_ms={text['reconnect_ms']} "
+        f"ping_members={pinging} "
         f"ping_p99_ms={text['ping_p99_ms']} pings_per_s={text['pings_per_s']} commits_per_s={text['commits_per_s']} "
         f"commit_p99_ms={text['commit_p99_ms']} fsync=1 loop_max_ms={text['loop_max_ms']} "
         f"kib_per_member={text['kib_per_member']} scrapes={figures.scrapes} tls={arguments.tls:d}"

@@ -4,15 +4,19 @@ One object is one process's load on one coordinator: joins, deaths, pings and co
 waits for a condition, with a limit on the time. It knows nothing of how the coordinator was started.
 """
 
-import socket
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from benchmarks.group_members import COMMIT_PARTITIONS, KcoordMember, Tally
 from benchmarks.group_rounds import Round, TurningLoad, pace, saturate
+from benchmarks.group_sockets import Security
 
+_HOST: Final = "127.0.0.1"
 _QUIET_S: Final = 0.2
+_ENTERING: Final = 64
+"""Connections on their way in at once, of members that come back."""
 
 M = TypeVar("M", bound=KcoordMember)
 
@@ -49,8 +53,8 @@ class Rounds(TurningLoad[M]):
 class Load(Rounds[M]):
     """The members of this process on one coordinator."""
 
-    def __init__(self, port: int, source: str, secure: Callable[[socket.socket], socket.socket] | None = None) -> None:
-        super().__init__(secure=secure)
+    def __init__(self, port: int, source: str, security: Security | None = None) -> None:
+        super().__init__(security=security)
         self._port = port
         self._source = source
 
@@ -63,7 +67,7 @@ class Load(Rounds[M]):
         """Open connections that have said hello, without waiting for the answers."""
         for number in range(members):
             member = kind(self.sockets, group.tally)
-            self.sockets.open(member, "127.0.0.1", self._port, self._source)
+            self.sockets.open(member, _HOST, self._port, self._source)
             member.greet()
             group.members.append(member)
             if number % 100 == 0:
@@ -98,6 +102,30 @@ class Load(Rounds[M]):
             lambda: group.tally.is_stable(group.partitions), "the dead member's partitions started on others"
         )
         return (time.perf_counter() - started_s) * 1000
+
+    def lose(self, group: Group[M]) -> None:
+        """Let every connection of a group end, as when its node dies."""
+        for member in group.members:
+            self.sockets.close(member)
+            member.forget()
+
+    def come_back(self, group: Group[M], port: int) -> float:
+        """Let members that lost their node come to where it is; return the milliseconds until all is as before."""
+        self._port = port
+        waiting = deque(group.members)
+        started_s = time.perf_counter()
+
+        def is_stable() -> bool:
+            while waiting and self.sockets.entering < _ENTERING:
+                member = waiting.popleft()
+                self.sockets.begin(member, _HOST, port, self._source)
+                member.greet()
+            return not waiting and group.tally.is_stable(group.partitions)
+
+        self.wait_until(is_stable, "members that came back")
+        took_ms = (time.perf_counter() - started_s) * 1000
+        check_shares(group)
+        return took_ms
 
 
 def check_shares(group: Group[Any]) -> None:

@@ -1,5 +1,7 @@
 """Members of kcoord groups as load: they take what they are given, let go of what they are asked for, ping and commit.
 
+A member whose connection has ended comes back on another one as who it was, as soon as it is greeted there.
+
 Requests that are timed are encoded before they are needed and always have correlation id 1; everything else counts
 up from 2. A refusal of anything is an exception: a figure never comes from requests that failed.
 """
@@ -97,12 +99,29 @@ class Tally:
 class KcoordMember(Peer):
     """One member; its tally hears of everything it gains and loses."""
 
-    __slots__ = ("_commit_pieces", "_is_complete", "_is_greeted", "_next_id", "_offset", "_sockets", "owned", "tally")
+    __slots__ = (
+        "_commit_pieces",
+        "_is_complete",
+        "_is_greeted",
+        "_next_id",
+        "_offset",
+        "_sockets",
+        "incarnation",
+        "is_in",
+        "member_id",
+        "open_asks",
+        "owned",
+        "tally",
+    )
 
     def __init__(self, sockets: Sockets[Any], tally: Tally) -> None:
         super().__init__()
         self.tally = tally
         self.owned: dict[int, StartPartition] = {}
+        self.incarnation = os.urandom(8).hex()
+        self.member_id = ""
+        self.is_in = False
+        self.open_asks = 0
         self._sockets = sockets
         self._is_complete = False
         self._is_greeted = False
@@ -118,14 +137,15 @@ class KcoordMember(Peer):
         self._sockets.send(self, encode_hello(SUPPORTED_VERSIONS))
 
     def registration(self) -> bytes:
-        """Return the request to join; it is counted as sent."""
+        """Return the request to join, or to come back; it is counted as sent."""
         return self._encoded(self._registration())
 
     def _registration(self) -> RegisterConsumer:
         return RegisterConsumer(
             group_id=self.tally.group_id,
-            member_id="",
-            incarnation=os.urandom(8).hex(),
+            member_id=self.member_id,
+            incarnation=self.incarnation,
+            is_rejoining=bool(self.member_id),
             subscription=Subscription((self.tally.topic,)),
             client_id="load",
             pid=os.getpid(),
@@ -166,15 +186,25 @@ class KcoordMember(Peer):
     def leave_tally(self) -> None:
         """Take what it has out of the tally, because it dies."""
         self.tally.members -= 1
-        self.tally.registered -= 1
+        self.forget()
+
+    def forget(self) -> None:
+        """Take what it has out of the tally, because its connection has ended: it is to be told anew."""
+        self.tally.unanswered -= self.open_asks
+        self.tally.registered -= self.is_in
         self.tally.complete -= self._is_complete
         self.tally.owned -= len(self.owned)
+        self.owned = {}
+        self.open_asks = 0
+        self.is_in = self._is_complete = self._is_greeted = False
+        self.buffer = self.unsent = b""
 
     def _ask(self, request: Request) -> None:
         self._sockets.send(self, self._encoded(request))
 
     def _encoded(self, request: Request) -> bytes:
         self._next_id += 1
+        self.open_asks += 1
         self.tally.unanswered += 1
         return encode_envelope(self._next_id, encode_message(request))
 
@@ -189,9 +219,18 @@ class KcoordMember(Peer):
         if not self._is_greeted:
             decode_hello(body)
             self._is_greeted = True
+            self._greeted()
             return False
-        self._take(decode_answer(memoryview(body)[4:]))
+        said = decode_answer(memoryview(body)[4:])
+        if not isinstance(said, Push):
+            self.open_asks -= 1
+        self._take(said)
         return False
+
+    def _greeted(self) -> None:
+        """Come back, where it has been a member before."""
+        if self.member_id:
+            self._sockets.send(self, self.registration())
 
     def _take(self, said: Response | Push) -> None:
         """Take what is no answer to a timed request."""
@@ -200,13 +239,15 @@ class KcoordMember(Peer):
                 self._start(partitions, is_complete=is_complete)
             case StopFetcher(partitions):
                 self._stop(partitions)
-            case RegisterConsumerResponse(error, message):
+            case RegisterConsumerResponse(error, message, member_id):
                 self.tally.unanswered -= 1
                 if error.is_retriable:  # as a real member does; the time it takes is counted
                     self._sockets.send(self, self.registration())
                     return
                 _require(error == ErrorCode.NONE, message)
-                self.tally.registered += 1
+                self.member_id = member_id
+                self.tally.registered += not self.is_in  # who was lost while it joined has registered twice
+                self.is_in = True
             case FetcherStartedResponse(results) | FetcherStoppedResponse(results):
                 for result in results:
                     _require(result.error == ErrorCode.NONE, result.message)

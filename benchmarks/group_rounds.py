@@ -5,14 +5,13 @@ should have been asked meanwhile. Between rounds a load takes what comes for a w
 protocol: what is asked is given as a function from a peer to bytes.
 """
 
-import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from benchmarks.group_sockets import Peer, Sockets
+from benchmarks.group_sockets import Peer, Security, Sockets
 
 _SPIN_S = 0.002
 _DRAIN_S = 30.0
@@ -117,10 +116,8 @@ def pace(sockets: Sockets[P], peers: Sequence[P], request: Callable[[P], bytes],
 class TurningLoad(Generic[P]):
     """The connections of this process to one side, with what is done between rounds."""
 
-    def __init__(
-        self, limit_s: float = _LIMIT_S, secure: Callable[[socket.socket], socket.socket] | None = None
-    ) -> None:
-        self.sockets: Sockets[P] = Sockets(secure)
+    def __init__(self, limit_s: float = _LIMIT_S, security: Security | None = None) -> None:
+        self.sockets: Sockets[P] = Sockets(security)
         self._limit_s = limit_s
 
     def close(self) -> None:

@@ -1,5 +1,7 @@
 """Many connections of one load process over one epoll: frames in, bytes out, and no more cost than that.
 
+Where they are secured, one that is begun goes its way in step by step, as its socket is ready, beside the others.
+
 A frame is a four-byte big-endian length and that many bytes, in kcoord's protocol as in Kafka's, so both are loaded by
 this code. What a frame says is its peer's business. One thread; a turn takes what has come and calls the peers.
 """
@@ -9,8 +11,7 @@ import select
 import socket
 import ssl
 import struct
-from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 _LENGTH: Final = struct.Struct(">I")
 _READ_BYTES: Final = 256 * 1024
@@ -45,13 +46,39 @@ class Peer:
 P = TypeVar("P", bound=Peer)
 
 
+class Entry(Protocol):
+    """A connection on its way in."""
+
+    sock: socket.socket
+    """The socket as it is now; its file descriptor stays."""
+
+    def go_on(self) -> int:
+        """Go on where the socket is ready; returns for what it waits, EPOLLIN or EPOLLOUT, 0 once it is in."""
+
+
+class Security(Protocol):
+    """The securing of connections, before their peers say anything."""
+
+    def connect(self, sock: socket.socket) -> socket.socket:
+        """Return the socket to speak on; it blocks."""
+
+    def begin(self, sock: socket.socket) -> Entry:
+        """Return the way in of a connection that is being made."""
+
+
 class Sockets(Generic[P]):
     """The connections of this process, whose peers are of one kind."""
 
-    def __init__(self, secure: Callable[[socket.socket], socket.socket] | None = None) -> None:
-        self._secure = secure
+    def __init__(self, security: Security | None = None) -> None:
+        self._security = security
         self._epoll = select.epoll()
         self._peers: dict[int, P] = {}
+        self._entries: dict[int, Entry] = {}
+
+    @property
+    def entering(self) -> int:
+        """The number of connections on their way in."""
+        return len(self._entries)
 
     def open(self, peer: P, host: str, port: int, source: str) -> None:
         """Connect a peer from a source address of loopback, each of which has its own range of ports."""
@@ -60,13 +87,13 @@ class Sockets(Generic[P]):
         sock.settimeout(_CONNECT_TIMEOUT_S)
         sock.bind((source, 0))
         sock.connect((host, port))
-        if self._secure is not None:
-            sock = self._secure(sock)
+        if self._security is not None:
+            sock = self._security.connect(sock)
         sock.setblocking(False)
         peer.sock = sock
         self._peers[sock.fileno()] = peer
         self._epoll.register(sock.fileno(), select.EPOLLIN)
-        if self._secure is not None:
+        if self._security is not None:
             self._read(peer, [])  # what was decrypted along with the end of the log-in
 
     def begin(self, peer: P, host: str, port: int, source: str) -> None:
@@ -83,11 +110,15 @@ class Sockets(Generic[P]):
         sock.connect_ex((host, port))
         peer.sock = sock
         self._peers[sock.fileno()] = peer
-        self._epoll.register(sock.fileno(), select.EPOLLIN)
+        if self._security is None:
+            self._epoll.register(sock.fileno(), select.EPOLLIN)
+            return
+        self._entries[sock.fileno()] = self._security.begin(sock)
+        self._epoll.register(sock.fileno(), select.EPOLLOUT)
 
     def send(self, peer: Peer, data: bytes) -> None:
         """Write now, and what does not fit as soon as it does."""
-        if peer.unsent:
+        if peer.unsent or peer.sock.fileno() in self._entries:
             peer.unsent += data
             return
         try:
@@ -105,6 +136,7 @@ class Sockets(Generic[P]):
     def close(self, peer: Peer) -> None:
         """Close a connection as the end of a process does."""
         self._peers.pop(peer.sock.fileno(), None)
+        self._entries.pop(peer.sock.fileno(), None)
         peer.sock.close()
 
     def close_all(self) -> None:
@@ -121,11 +153,23 @@ class Sockets(Generic[P]):
             peer = self._peers.get(fd)
             if peer is None:
                 continue
+            if fd in self._entries:
+                self._go_on_in(peer, fd)
+                continue
             if mask & select.EPOLLOUT:
                 self._flush(peer)
             if mask & ~select.EPOLLOUT:
                 self._read(peer, answered)
         return answered
+
+    def _go_on_in(self, peer: P, fd: int) -> None:
+        entry = self._entries[fd]
+        waits_for = entry.go_on()
+        peer.sock = entry.sock
+        if not waits_for:
+            del self._entries[fd]
+            waits_for = select.EPOLLIN | (select.EPOLLOUT if peer.unsent else 0)
+        self._epoll.modify(fd, waits_for)
 
     def _flush(self, peer: P) -> None:
         with contextlib.suppress(*_NOT_NOW, ConnectionError):
