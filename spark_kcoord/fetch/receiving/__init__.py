@@ -1,1 +1,1 @@
-"""From a broker's socket to whole responses in memory, and how the threads of a process share the interpreter for it."""
+"""Responses of brokers, whole in memory, and the threads that take turns with the interpreter for it."""

@@ -1,4 +1,4 @@
-"""What the compiled module does beside decoding, where this process uses it: receives, and turns with the interpreter.
+"""The compiled module beside decoding, where this process uses it: receives, and turns with the interpreter.
 
 ``receive`` takes all that a socket has, and what comes within a millisecond after, for 10 ms at most, in one step
 without the interpreter's lock: as Python does it, each piece of a large response is a wait for that lock beside a

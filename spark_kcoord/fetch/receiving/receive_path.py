@@ -299,7 +299,7 @@ class _Frames:
         return _Arrived(frames, size), None
 
     def _receive_some(self) -> int:
-        """Receive bytes of what is awaited and return how many; raises OSError, BlockingIOError where none are there."""
+        """Receive what is awaited and return how many bytes; raises OSError, BlockingIOError where none are there."""
         rest = self._target[self._filled :]
         is_large = isinstance(self._frame, _Frame)
         if is_large and self._compiled is not None:

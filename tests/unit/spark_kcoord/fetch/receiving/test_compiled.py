@@ -84,9 +84,13 @@ def test_next_turn_is_given_way_to_again(turn: Turn) -> None:
 
 
 def test_turn_ends_with_an_exception() -> None:
-    with pytest.raises(ZeroDivisionError), compiled.going_first():
-        assert _native.lock_is_wanted()
-        _ = 1 / 0
+    def go_first_and_fail() -> None:
+        with compiled.going_first():
+            assert _native.lock_is_wanted()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        go_first_and_fail()
 
     assert not _native.lock_is_wanted()
 
