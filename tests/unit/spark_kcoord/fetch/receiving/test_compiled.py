@@ -1,5 +1,6 @@
 """Threads that make records give way to one that fetches: while it has its turn, for a moment, and no longer."""
 
+import ctypes
 import os
 import threading
 import time
@@ -17,6 +18,8 @@ from tests.helpers.record_batches import Row, record_batch
 LONGEST_S = 30.0
 LEAST_S = 20 * 20e-6
 """What giving way in vain takes at least."""
+PR_SET_TIMERSLACK = 29
+LATE_S = 0.05
 
 ROWS = decode(record_batch([Row(b"k", b"v")]), "t", 0, 0, 9, columns=COLUMNS).rows
 
@@ -63,6 +66,22 @@ def test_records_wait_for_a_turn_once_and_not_for_one_that_waits_itself(turn: Tu
 
     assert time.monotonic() - begun_at >= LEAST_S
     assert not _native.lock_is_wanted()
+
+
+def test_records_wait_no_longer_where_the_system_lets_timers_be_late(turn: Turn) -> None:
+    taken_s = []
+
+    def make_late() -> None:
+        assert ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(int(LATE_S * 1e9))) == 0
+        begun_at = time.monotonic()
+        make_records()
+        taken_s.append(time.monotonic() - begun_at)
+
+    late = threading.Thread(target=make_late)  # whose timers are late until it ends
+    late.start()
+    late.join()
+
+    assert taken_s[0] < 10 * LATE_S
 
 
 def test_records_are_made_as_soon_as_the_turn_ends() -> None:
