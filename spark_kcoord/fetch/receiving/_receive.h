@@ -29,9 +29,11 @@ static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many,
 
 #define KCOORD_RECEIVES 1
 
-/* Waits for more bytes of this socket are waits of all others that the thread looks after. */
+/* The time for this socket is a wait of all others that the thread looks after, also while its bytes keep coming. */
 #define KCOORD_PATIENCE_MS 1
 #define KCOORD_LONGEST_MS 10
+/* The system itself goes on within one call for as long as a sender keeps up with it. */
+#define KCOORD_STEP_BYTES (1 << 20)
 
 static int64_t kcoord_now_ms(void) {
     struct timespec now;
@@ -50,28 +52,30 @@ static void kcoord_readable_from(int sock, int64_t count) {
    A positive `many` has the socket readable only once so many bytes, or the rest, have come; with the last of them it
    is readable by any again. */
 static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many, int *failure) {
+    const int64_t until = kcoord_now_ms() + KCOORD_LONGEST_MS;
     int64_t received = 0;
-    int64_t until = -1;
     *failure = 0;
     while (received < size) {
         struct pollfd readable = {sock, POLLIN, 0};
-        ssize_t count = recv(sock, to + received, (size_t)(size - received), MSG_DONTWAIT);
-        if (count > 0) {
-            received += count;
-            continue;
-        }
+        int64_t rest = size - received;
+        size_t step = (size_t)(rest < KCOORD_STEP_BYTES ? rest : KCOORD_STEP_BYTES);
+        ssize_t count = recv(sock, to + received, step, MSG_DONTWAIT);
+        int is_over;
         if (count == 0) {
             *failure = KCOORD_END_OF_STREAM;
             return received;
         }
-        if (errno == EINTR) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        if (count < 0 && errno == EINTR) continue;
+        if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
             *failure = errno;
             return received;
         }
-        if (many > 0) kcoord_readable_from(sock, many < size - received ? many : size - received);
-        if (until < 0) until = kcoord_now_ms() + KCOORD_LONGEST_MS;
-        if (kcoord_now_ms() >= until || poll(&readable, 1, KCOORD_PATIENCE_MS) <= 0) return received;
+        if (count > 0) received += count;
+        is_over = kcoord_now_ms() >= until;
+        if (count > 0 && (received == size || !is_over)) continue;
+        rest = size - received;
+        if (many > 0) kcoord_readable_from(sock, many < rest ? many : rest);
+        if (is_over || poll(&readable, 1, KCOORD_PATIENCE_MS) <= 0) return received;
     }
     if (many > 0) kcoord_readable_from(sock, 1);
     return received;

@@ -271,7 +271,11 @@ class _Frames:
         """Receive until the socket has no more; returns the whole responses, and why the connection must end."""
         frames: list[_Frame | KafkaBytes] = []
         size = 0
-        while True:
+        is_over = False
+        while not is_over:
+            # The compiled form has waited for more already, and others are waiting for this thread. What is left after
+            # it, or has come behind a response, makes the socket readable.
+            is_over = self._compiled is not None and isinstance(self._frame, _Frame)
             try:
                 count = self._receive_some()
             except _WOULD_BLOCK:
@@ -287,10 +291,7 @@ class _Frames:
             self._filled = 0
             if self._frame is not None:
                 frames.append(self._frame)
-                is_received = isinstance(self._frame, _Frame) and self._compiled is not None
                 self._frame, self._target = None, self._length
-                if is_received:
-                    break  # most often nothing has come after it; if so, the socket is readable
                 continue
             length = int.from_bytes(self._length, "big", signed=True)
             if not 0 < length <= self._limit:

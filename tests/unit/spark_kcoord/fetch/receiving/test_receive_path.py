@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import socket
 import struct
 from collections.abc import Iterator
@@ -351,6 +352,29 @@ def test_compiled_receive_tells_a_reset_the_end_and_a_closed_socket_apart() -> N
     client.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         receive(client.fileno(), target, 0)
+
+
+class OneByte:
+    """A compiled receive of a response whose bytes come one by one, always in time for one more; counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, sock: int, target: memoryview, many: int) -> int:
+        self.calls += 1
+        return os.readv(sock, [target[:1]])
+
+
+@pytest.mark.parametrize("link", ["large, compiled"], indirect=True)
+def test_answer_that_trickles_holds_nobody_else(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = OneByte()
+    monkeypatch.setattr(receive_path, "receive_compiled", lambda: receive)
+    (future,) = ask(link, 1)
+    link.broker.sendall(framed(fetched(100_000), 11, 1))
+    link.turn()
+
+    assert receive.calls in (2, 3)
+    assert not future.is_done
 
 
 @pytest.mark.parametrize(
