@@ -9,7 +9,7 @@ the errors are and which batches are visible; what is decoded is the same as in 
 
 from libc.errno cimport EAGAIN
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy, strerror
+from libc.string cimport memcpy
 
 import os
 

@@ -40,7 +40,7 @@ def receive(int sock, uint8_t[::1] target, int64_t many):
     if failure == KCOORD_END_OF_STREAM:
         return 0
     if failure:
-        raise OSError(failure, strerror(failure))
+        raise OSError(failure, os.strerror(failure))
     if not count and size:
         raise BlockingIOError(EAGAIN, "no bytes have come")
     return count

@@ -267,8 +267,11 @@ class _Frames:
         self._is_waiting = False
         self._compiled: Receive | None = None
 
-    def receive(self) -> tuple[_Arrived, kafka_errors.KafkaError | None]:
-        """Receive until the socket has no more; returns the whole responses, and why the connection must end."""
+    def receive(self) -> tuple[_Arrived, BaseException | None]:
+        """Receive until the socket has no more; returns the whole responses, and why the connection must end.
+
+        Ctrl-C ends it too, and with it those requests that wait for an answer: bytes that had come are lost.
+        """
         frames: list[_Frame | KafkaBytes] = []
         size = 0
         is_over = False
@@ -282,6 +285,8 @@ class _Frames:
                 break
             except OSError as failure:
                 return self._hung_up(frames, size, failure)
+            except BaseException as interrupt:  # noqa: BLE001 - the library's loop would drop it, and read here no more
+                return _Arrived([], size), interrupt
             if not count:
                 return self._hung_up(frames, size, "socket disconnected")
             size += count
