@@ -10,51 +10,37 @@ they hear what is assigned.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import LostPosition, PartitionResult
-from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Told
 from spark_kcoord.consumer.iteration import Iteration
-from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, UnknownTopicError
-from spark_kcoord.fetch.decoding.columns import arrow_schema
-from spark_kcoord.fetch.tailing.fetched import (
-    AT_BEGINNING,
-    AT_END,
-    Chunk,
-    Fetched,
-    OutOfRange,
-    Resolved,
-    Wanted,
-)
-from spark_kcoord.fetch.topic_range import TopicRange
+from spark_kcoord.errors import KcoordError
+from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END, Resolved
 from spark_kcoord.member.core import events
 from spark_kcoord.member.core.machine import Member
 from spark_kcoord.member.settings import MemberSettings
 from tests.sim.consumer_commits import Commits
 from tests.sim.consumer_rules import ConsumerRules
 from tests.sim.facts import OwnedLog
-from tests.sim.log.state import ViolationError
+from tests.sim.fetcher import Fetcher
 from tests.sim.member_process import MemberProcess
-from tests.sim.process import TopicPartition
-from tests.sim.reading import NothingCameError
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-SCHEMA = arrow_schema(("topic", "partition", "offset"))
 ODD = 0.02
 """The chance that the user of a consumer does something else than to poll."""
 ITERATES = 0.2
 """The chance that records are taken one at a time, and not all of them."""
 LISTENERS_RAISE = 0.2
 """The share of listeners that raise whenever they hear what is revoked; as many do when they hear what is assigned."""
+PAUSES = 0.04
+"""The chance that it pauses all that something is held of, where its fetcher has little memory."""
 SEEKS = 0.03
 """The chance that before a poll its user seeks."""
 FAR = 1_000_000
@@ -96,7 +82,7 @@ class Consumer(MemberProcess):
         self.pauses = self.polls = 0
         self._rules = ConsumerRules(self)
         self._commits = Commits(self, self._fail)
-        self._kafka = _Kafka(world, name, settings.isolation_level)
+        self._fetcher = Fetcher(world, name, settings.isolation_level)
 
     # ---- its loop ---------------------------------------------------------------------------------------------------
 
@@ -162,6 +148,7 @@ class Consumer(MemberProcess):
             # Interrupted before there was anything to return.
             return
         pieces = self.machine.take(self._max_records)
+        self._rules.polled(self.machine, {piece.key for piece in pieces}, self._fetcher.in_vain)
         given = [(piece, piece.rows.column("offset")[0].as_py(), piece.next_offset) for piece in pieces]
         if pieces and self._does(ITERATES):
             pieces, given = self._iterate(pieces)
@@ -196,13 +183,14 @@ class Consumer(MemberProcess):
         self._tell_all()
         self._let_go()
         self._report()
-        fetched = self._kafka.fetch(self.machine)
+        fetched = self._fetcher.fetch(self.machine)
         for one in fetched:
             held = self.machine.held(one.key)
-            if isinstance(one, Resolved) and held is not None:
+            if isinstance(one, Resolved) and held is not None and held.token == one.token:
                 self._note_seek(held, one.position)
                 self._has_arrived = True
         self.machine.receive(fetched)
+        self._fetcher.taken(self.machine)
 
     def _let_go(self) -> None:
         finals = self.machine.releases()
@@ -228,6 +216,8 @@ class Consumer(MemberProcess):
             self._seek()
         if self._subscribed != self.settings if world.is_healing else self._does(CHANGES):
             self._subscribe()
+        if world.mix.fetched_records is not None and self._does(PAUSES):
+            self._pause_what_is_held()
         keys = self.machine.keys
         if not keys or (not world.is_healing and world.dice.random() >= ODD):
             return
@@ -237,6 +227,12 @@ class Consumer(MemberProcess):
             self.machine.pause([world.dice.choice(keys)])
         else:
             self.machine.resume(keys)
+
+    def _pause_what_is_held(self) -> None:
+        if all(held.is_paused for held in self.machine):
+            self.machine.resume(self.machine.keys)
+        else:
+            self.machine.pause([held.key for held in self.machine if held.buffer])
 
     def _seek(self) -> None:
         """Seek in a partition: into its log, to an end of it, or where nothing is."""
@@ -330,77 +326,3 @@ class _Record:
     """A record of which only the place is known."""
 
     offset: int
-
-
-class _Kafka:
-    """A fetcher of the product's, in a Kafka that is simulated."""
-
-    def __init__(self, world: "World", name: str, level: str) -> None:
-        self._world = world
-        self._kafka = world.kafka
-        self._name = name
-        self._is_read_committed = level == IsolationLevel.READ_COMMITTED
-
-    def fetch(self, machine: ConsumerMachine) -> list[Fetched]:
-        """Return what comes at once of what is wanted, at most up to where each log ends."""
-        machine.wanted()
-        return [
-            news
-            for held in machine
-            if held.may_be_fetched and not held.buffer
-            for news in self._of(held.key, Wanted(held.grant.topic_id, held.token, held.fetch_at, held.last_epoch))
-        ]
-
-    def _of(self, key: TopicPartition, wanted: Wanted) -> Iterator[Fetched]:
-        ends = self._ask(key, is_read_committed=self._is_read_committed)
-        if ends is None or not self._is_same_topic(key, wanted):
-            return
-        begin, end, high_watermark = ends
-        if wanted.position < 0:
-            yield Resolved(key, wanted.token, begin if wanted.position == AT_BEGINNING else end)
-            return
-        if not begin <= wanted.position <= high_watermark:
-            yield OutOfRange(key, wanted.token, wanted.position)
-            return
-        if end <= wanted.position:
-            yield Chunk(key, wanted.token, wanted.position, wanted.position, None, 0, (), end, high_watermark)
-            return
-        topic_range = TopicRange(key[0], wanted.topic_id, key[1], wanted.position, end)
-        stable = self._kafka.stable_end(*key)
-        if self._is_read_committed and end > stable:
-            raise ViolationError(
-                "unstable-read", f"{self._name} reads {topic_range}, and all is decided up to {stable}"
-            )
-        try:
-            for start, until in self._world.brokers.read_at_once(self._name, topic_range):
-                yield Chunk(
-                    key, wanted.token, start, until, _rows(key, start, until), until - start, (), end, high_watermark
-                )
-        except (NothingCameError, KafkaAwayError):
-            return
-        except DataLossError:
-            yield OutOfRange(key, wanted.token, wanted.position)
-
-    def _is_same_topic(self, key: TopicPartition, wanted: Wanted) -> bool:
-        topic = self._kafka.topics.get(key[0])
-        return topic is not None and topic.topic_id == wanted.topic_id and key[1] < len(topic.ends)
-
-    def _ask(self, key: TopicPartition, *, is_read_committed: bool) -> tuple[int, int, int] | None:
-        try:
-            begins = self._kafka.begins([key])
-            ends = self._kafka.ends([key], is_read_committed=is_read_committed)
-            marks = self._kafka.ends([key])
-        except UnknownTopicError:
-            return None
-        if not begins or not ends or not marks:
-            return None
-        return begins[key], ends[key], marks[key]
-
-
-def _rows(key: TopicPartition, start: int, end: int) -> pa.RecordBatch:
-    columns: dict[str, Any] = {
-        "topic": [key[0]] * (end - start),
-        "partition": [key[1]] * (end - start),
-        "offset": range(start, end),
-    }
-    return pa.RecordBatch.from_arrays([pa.array(columns[f.name], f.type) for f in SCHEMA], schema=SCHEMA)

@@ -1,14 +1,17 @@
-"""Rules about what a consumer's program notices: of a reconnect nothing, and of a member that it forgot its end.
+"""Rules about what a consumer's program notices: of a reconnect nothing, of a member that it forgot its end, and of
+each partition that has records some of them, whatever others are paused.
 
 A partition that was told lost does not come again under the same owner epoch, but after a session time-out without an
 answer, when its member could not know better, and after a second loss of the connection while it was told again what it
 has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from coordinator.core.groups.partitions.partition_table import TopicPartition
+from coordinator.protocol.vocabulary import IsolationLevel
+from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Told
 from spark_kcoord.member.core.session.states import State
 from tests.sim.log.state import ViolationError
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 ENDED = (State.CLOSED, State.FAILED)
 SLACK_MS = 1_000
+STARVED_POLLS, STARVED_MS = 10, 3_000
+"""The polls, beside two for each partition, and the time within which each that has records returns some."""
 
 
 class ConsumerRules:
@@ -28,6 +33,8 @@ class ConsumerRules:
         self._lost: dict[TopicPartition, int] = {}
         self._losses = 0
         self._connects_when_whole = 0
+        self._waiting: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
+        """Partitions under their tokens that wait for their turn: for how many polls, and since when."""
 
     # ---- nobody hears of a reconnect --------------------------------------------------------------------------------
 
@@ -57,6 +64,40 @@ class ConsumerRules:
                         "lost-and-not-gone",
                         f"{self._consumer.name} was told that {key} is lost, and it has {held.grant}",
                     )
+
+    # ---- each partition has its turn ---------------------------------------------------------------------------------
+
+    def polled(
+        self, machine: ConsumerMachine, returned: Collection[TopicPartition], in_vain: Collection[TopicPartition]
+    ) -> None:
+        """Take of which partitions a poll returns something: raises ViolationError for one that is due for long.
+
+        One that was asked for in vain, because a broker failed or had little, begins to wait anew.
+        """
+        now_ms, waiting = self._consumer.now_ms(), {}
+        for held in machine:
+            if held.key in returned or held.key in in_vain or not self._is_due(held):
+                continue
+            polls, since_ms = self._waiting.get((held.key, held.token), (0, now_ms))
+            waiting[held.key, held.token] = (polls + 1, since_ms)
+            if polls >= STARVED_POLLS + 2 * len(machine.keys) and now_ms - since_ms >= STARVED_MS:
+                raise ViolationError(
+                    "starved",
+                    f"{self._consumer.name} got nothing of {held.key} in {polls} polls and {now_ms - since_ms} ms; "
+                    f"paused are {[one.key for one in machine if one.is_paused]}",
+                )
+        self._waiting = waiting
+
+    def _is_due(self, held: Held) -> bool:
+        """Say whether Kafka surely has records of a partition at its position, and the program wants them."""
+        kafka, (name, number) = self._consumer.world.kafka, held.key
+        if not held.may_be_fetched or held.position is None or kafka.is_away:
+            return False
+        topic = kafka.topics.get(name)
+        if topic is None or topic.topic_id != held.grant.topic_id or not kafka.has_surely(name, number, held.position):
+            return False
+        is_careful = self._consumer.settings.isolation_level == IsolationLevel.READ_COMMITTED
+        return held.position < (kafka.stable_end(name, number) if is_careful else topic.ends[number])
 
     # ---- a forgotten member leaves ----------------------------------------------------------------------------------
 

@@ -45,6 +45,7 @@ REFUSALS = (
 )
 FEATURES: Mapping[str, tuple[str, ...]] = {
     "world": ("slow", "losing", "full"),
+    "memory": ("full", "full of what is paused"),
     "room": ("refused to an offset", "refused to a member", "kept for a member", "made"),
     "group": ("forgotten in the end",),
     "left": ("to its own query", "to the next run"),

@@ -141,7 +141,7 @@ class Kafka:
             if topic is None:
                 absent.add(name)
             else:
-                leaders = tuple(1 + number % len(BROKERS) for number in range(len(topic.ends)))
+                leaders = tuple(leader_of(number) for number in range(len(topic.ends)))
                 found[name] = TopicMetadata(name, topic.topic_id, leaders)
         return found, frozenset(absent)
 
@@ -223,6 +223,11 @@ class Kafka:
         if gone:
             raise UnknownTopicError(f"Kafka has no topic {', '.join(gone)}.", gone)
         return [(key, self.topics[key[0]]) for key in partitions if self.has(*key)]
+
+
+def leader_of(number: int) -> int:
+    """Return the broker that leads the partitions of a number."""
+    return 1 + number % len(BROKERS)
 
 
 def _number(topic_id: str) -> int:

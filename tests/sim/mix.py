@@ -4,7 +4,7 @@ Some faults are off in a run and some are heavy: a world in which everything fai
 fault shows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from coordinator.core.groups.assignment.assignors.assignor import PARTITIONS_A_TURN
@@ -40,6 +40,8 @@ RARE = {
 LOSES_DATA = frozenset({"topic-recreated", "topic-vanished", "retention-passed"})
 ROOM_FOR_MEMBERS = 16_000
 """Bytes that the members of a group and their offsets do not pass; metadata that an operator commits does."""
+FETCHED_RECORDS = (None, None, 8, 16)
+"""Records that a consumer's fetcher holds at most: less than what one poll may return."""
 ASSIGNORS = (
     (("sticky",),),
     (("range",),),
@@ -116,6 +118,8 @@ class Mix:
     """Every micro-batch outlasts the rebalance time-out, and nothing else goes wrong."""
     is_losing: bool = False
     """Topics go under queries that fail when data is lost, and little else goes wrong."""
+    fetched_records: int | None = None
+    """Records that the fetcher of a consumer holds at most, None where it holds all that there are."""
     is_full: bool = False
     """Others take all the room that the node has."""
 
@@ -129,9 +133,10 @@ class Mix:
         faults = ", ".join(f"{name} {weight:g}" for name, weight in self.weights.items())
         claim_timeout = "" if self.claim_timeout_ms is None else f" for {self.claim_timeout_ms} ms"
         full = ", a full node" if self.is_full else ""
+        memory = "" if self.fetched_records is None else f" that hold {self.fetched_records} records"
         turns = f", turns of {self.turn_partitions} partitions {self.between_turns_ms} ms apart"
         return (
-            f"{self.applications} applications ({self.consumers:g} consumers, {self.two_sources:g} "
+            f"{self.applications} applications ({self.consumers:g} consumers{memory}, {self.two_sources:g} "
             f"of two sources, {self.readers:g} that commit nothing), topics {self.topics} by "
             f"{', '.join(self.subscriptions)}, {self.shards} shards, session {self.session_timeout_ms} ms, rebalance "
             f"{self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, {self.handover}"
@@ -222,7 +227,9 @@ def draw_mix(dice: Random) -> Mix:
     )
     mix = maybe_full(maybe_losing(maybe_slow(mix, dice), dice), aside)
     aside.setstate(dice.getstate())
-    return with_turns(mix, Random(aside.getrandbits(32)))
+    turns = Random(aside.getrandbits(32))
+    mix = with_turns(mix, turns)
+    return replace(mix, fetched_records=turns.choice(FETCHED_RECORDS)) if mix.consumers else mix
 
 
 def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:

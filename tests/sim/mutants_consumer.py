@@ -1,4 +1,4 @@
-"""Mistakes of a consumer that its user's seeks, late commits, reconnects and silences show, for `mutants.py`."""
+"""Mistakes of a consumer that its user's seeks, pauses, late commits, reconnects, silences show, for `mutants.py`."""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -6,6 +6,9 @@ from typing import Any
 
 from spark_kcoord.consumer.core.commits import AsyncCommits
 from spark_kcoord.consumer.core.held import Held
+from spark_kcoord.consumer.core.machine import ConsumerMachine
+from spark_kcoord.consumer.core.memory import Memory
+from spark_kcoord.fetch.tailing.room import Room
 from spark_kcoord.member.core.held.holdings import Holdings
 from spark_kcoord.member.core.session.patience import Idleness
 from tests.sim.directed import consumers_that_do_not_wait
@@ -35,6 +38,31 @@ def _idle_poller_keeps_owning() -> Patches:
     return [(Idleness, "ends_now", lambda *_: False), (Idleness, "ends_ms", property(lambda _: None))]
 
 
+def _paused_holds_all() -> Patches:
+    tell = Memory.tell
+
+    def tell_what_is_free(self: Memory, machine: ConsumerMachine, free: Callable[[int, int], object]) -> None:
+        if machine.freed_bytes:
+            tell(self, machine, free)
+
+    return [(Memory, "tell", tell_what_is_free)]
+
+
+def _first_broker_takes_all() -> Patches:
+    share = Room.share
+    return [(Room, "share", lambda self, room, _: min(share(self, room, 1), max(0, room)))]
+
+
+def _memory_leaks() -> Patches:
+    drop = Held.drop
+
+    def drop_silently(self: Held) -> int:
+        drop(self)
+        return 0
+
+    return [(Held, "drop", drop_silently)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]]] = {
     "sought-position-reported": (
         "a position that was sought is committed although Kafka does not have it",
@@ -45,6 +73,13 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         "a commit that waits is sent behind a later one",
         _async_commit_overtakes,
         consumers_that_do_not_wait,
+    ),
+    "paused-holds-all": ("what is paused is told only when something is free", _paused_holds_all, draw_mix),
+    "first-broker-takes-all": ("room is not divided among brokers", _first_broker_takes_all, draw_mix),
+    "dropped-and-not-free": (
+        "what is dropped when it is sought or given back is held for ever",
+        _memory_leaks,
+        draw_mix,
     ),
     "reconnect-tells-lost": ("a new connection begins with nothing", _reconnect_tells_lost, draw_mix),
     "idle-poller-keeps-owning": ("a member whose user has forgotten it stays", _idle_poller_keeps_owning, draw_mix),

@@ -25,6 +25,7 @@ from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.core.held import NO_START, Grant, Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed
+from spark_kcoord.consumer.core.memory import Memory
 from spark_kcoord.consumer.errors import (
     ConsumerClosedError,
     CoordinatorUnavailableError,
@@ -79,7 +80,7 @@ class Flows:
         self._clock = clock
         self._make_fetcher = fetcher
         self._fetcher: Fetcher | None = None
-        self._parked_bytes = 0
+        self._memory = Memory()
         self._troubles = Troubles(settings, self.machine, self.group, clock)
         self._growth = Growth(settings, self.kafka_settings, ring, clock)
 
@@ -164,10 +165,7 @@ class Flows:
         self._fetcher.taken(news)
         self._troubles.start_over()
         self._want()
-        parked_bytes = machine.parked_bytes
-        if machine.freed_bytes or parked_bytes != self._parked_bytes:
-            self._fetcher.free(machine.freed_bytes, parked_bytes)
-            machine.freed_bytes, self._parked_bytes = 0, parked_bytes
+        self._memory.tell(machine, self._fetcher.free)
 
     def _want(self) -> None:
         wanted = self.machine.wanted()

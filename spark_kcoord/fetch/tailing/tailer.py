@@ -32,6 +32,7 @@ from spark_kcoord.fetch.tailing.exchange import Asked, Exchange, together
 from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Trouble, Wanted
 from spark_kcoord.fetch.tailing.lanes import LANES, lane_of, wait_s
 from spark_kcoord.fetch.tailing.parts import Part, Parts
+from spark_kcoord.fetch.tailing.room import Room
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from spark_kcoord.threads import start_once
@@ -42,8 +43,6 @@ _log = logging.getLogger(__name__)
 
 _MOST_PARTITIONS: Final = 10_000
 """Partitions in one request."""
-_SHARES: Final = 4
-"""One answer takes at most such a part of the memory that there is."""
 _PASSES: Final = frozenset({3, 100, 103})
 """UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID: brokers learn of topics at different moments."""
 _SMALL_BYTES: Final = 65_536
@@ -85,7 +84,6 @@ class Tailer:
     ) -> None:
         self._settings = settings
         self._columns = columns
-        self._max_bytes = max_buffered_bytes
         self._on_news = on_news
         self._connect = connect
         self._lock = threading.RLock()  # a signal may come within a call, and its handler make another
@@ -93,8 +91,7 @@ class Tailer:
         self._wanted: Mapping[TopicPartition, Wanted] | None = None
         self._news: dict[int, Fetched] = {}
         """In the order in which they came, by identity: to take one is a step that no signal's handler can divide."""
-        self._held_bytes = 0
-        self._parked_bytes = 0
+        self._room = Room(max_buffered_bytes, settings.max_partition_fetch_bytes, settings.fetch_max_bytes)
         self._is_closed = False
         self._failure: BaseException | None = None
         self._client: KafkaClient | None = None
@@ -144,10 +141,7 @@ class Tailer:
     def free(self, freed_bytes: int, parked_bytes: int) -> None:
         """Say how many bytes of what was taken are not held any more, and how many are held for later."""
         with self._lock:
-            was_full = self._room() <= 0
-            self._held_bytes -= freed_bytes
-            self._parked_bytes = parked_bytes
-            is_to_wake = was_full and self._room() > 0
+            is_to_wake = self._room.free(freed_bytes, parked_bytes)
         if is_to_wake:
             self._wake()
 
@@ -173,12 +167,6 @@ class Tailer:
         client = self._client
         if client is not None:
             client.wake()
-
-    def _room(self) -> int:
-        """Return how many bytes may be asked for; what is held for later leaves at least room for one partition."""
-        least = min(self._settings.max_partition_fetch_bytes, self._max_bytes // _SHARES)
-        room = self._max_bytes - self._held_bytes
-        return least if room < least and self._held_bytes - self._parked_bytes < least else room
 
     # ---- the fetcher's thread ---------------------------------------------------------------------------------------
 
@@ -296,7 +284,7 @@ class Tailer:
     def _ask(self, client: KafkaClient, now: float) -> bool:
         """Send a request to each broker that has partitions to be asked for and none under way; say if one was."""
         with self._lock:
-            room = self._room()
+            room = self._room.left()
         room -= sum(len(raw.records) for raw in self._raw) + sum(one.most_bytes for one in self._requests.values())
         if room <= 0:
             return False
@@ -326,10 +314,9 @@ class Tailer:
             is_free = lane_of(ends.get(broker, ()), now, is_new=False) == LANES[0]
             if is_free and self._ready_brokers.get(broker, 0.0) <= now:
                 by_lane.setdefault((broker, LANES[0]), [])
-        # Each has a part of what room there is, so that none waits for another's.
-        share = max(1, room // max(1, len(by_lane)))
-        most_bytes = min(self._settings.fetch_max_bytes, max(1, self._max_bytes // _SHARES), share)
-        for place, asked in by_lane.items():
+        for number, (place, asked) in enumerate(by_lane.items()):
+            most_bytes = self._room.share(room, len(by_lane) - number)
+            room -= most_bytes
             waits_s = wait_s(ends.get(place[0], ()), now, self._settings.fetch_max_wait_ms / 1000)
             chosen = together(asked[:_MOST_PARTITIONS])
             request, self._requests[place] = self._exchange.ask(place, chosen, most_bytes, now, waits_s)
@@ -469,7 +456,7 @@ class Tailer:
         with self._lock:
             self._news[id(news)] = news
             if isinstance(news, Chunk):
-                self._held_bytes += news.size
+                self._room.held_bytes += news.size
         self._on_news()
 
     def _say(self, error: BaseException) -> None:
