@@ -1,9 +1,9 @@
 """The fetcher of a plain consumer, in a Kafka that is simulated.
 
-In most runs all that there is of a partition comes at once, when nothing of it is left. In some its memory is small:
-then it has worked when a poll begins, by what the poll before has told it, and by the product's own rules for how much
-may be asked for, which partition is next, and what it is told of what is free and what is parked. A request to a broker
-that has no records for it waits there, and with it the room for what it may bring.
+In most runs all that there is of a partition comes at once, when nothing of it is left. In some its memory is small
+until the faults end: then it has worked when a poll begins, by what the poll before has told it, and by the product's
+own rules for how much may be asked for, which partition is next, and what it is told of what is free and what is
+parked. A request to a broker that has no records for it waits there, and with it the room for what it may bring.
 """
 
 from collections.abc import Iterator
@@ -35,15 +35,8 @@ WAIT_S = 0.5
 """The longest that a broker waits for records; with it, what a request may bring is taken from the others."""
 PARTITION_RECORDS = 4
 """Records of one partition that an answer has at most, where memory is small."""
-
-
-def least_of(records: int) -> int:
-    """Return the records that a fetcher with memory for so many may ask for, however much is paused."""
-    return _room_of(records).least
-
-
-def _room_of(records: int) -> Room:
-    return Room(records, PARTITION_RECORDS, records)
+ALL_RECORDS = 10_000
+"""The memory that there is in the end, when what piled up is to be read in bounded time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +57,7 @@ class Fetcher:
         self._name = name
         self._is_read_committed = level == IsolationLevel.READ_COMMITTED
         most = world.mix.fetched_records
-        self._room = _room_of(most) if most is not None else None
+        self._room = Room(most, PARTITION_RECORDS, most) if most is not None else None
         self._memory = Memory()
         self._parts = Parts(Random(f"fetcher of {name}").uniform)
         self._out: dict[int, _Asked] = {}
@@ -75,6 +68,8 @@ class Fetcher:
         """Return what has come; the machine takes it, and `taken` follows."""
         self.in_vain.clear()
         if self._room is not None:
+            if self._world.is_healing:
+                self._room.max_bytes = self._room.partition_bytes = self._room.answer_bytes = ALL_RECORDS
             news = list(self._work(self._room))
             self._want(machine)
             return news
@@ -114,7 +109,7 @@ class Fetcher:
             yield from self._take(part, 0, now_s)
         while True:
             for broker, asked in list(self._out.items()):
-                news = list(self._answer(asked, now_s))
+                news = list(self._answer(room, asked, now_s))
                 if news or asked.until_s <= now_s or any(part.key in self.in_vain for part in asked.parts):
                     del self._out[broker]
                     for part in asked.parts:
@@ -142,12 +137,12 @@ class Fetcher:
             self._out[broker] = _Asked(tuple(parts), most, now_s + WAIT_S)
         return bool(by_broker)
 
-    def _answer(self, asked: _Asked, now_s: float) -> Iterator[Fetched]:
+    def _answer(self, room: Room, asked: _Asked, now_s: float) -> Iterator[Fetched]:
         """Yield what a broker answers: records of the first partitions that have some, as many as there may be."""
         left = asked.most
         for part in asked.parts:
             if self._parts.is_current(part):
-                for news in self._take(part, min(left, PARTITION_RECORDS), now_s):
+                for news in self._take(part, min(left, room.partition_bytes), now_s):
                     left -= news.size if isinstance(news, Chunk) else 0
                     yield news
 

@@ -75,7 +75,8 @@ def test_nothing_is_read_twice_where_nobody_dies_or_is_late(handover: str) -> No
 def test_consumers_read_on_while_their_memory_is_full_of_what_they_pause() -> None:
     mix = replace(calm_mix(6, "member-joined", "connection-reset"), consumers=1.0, append_every_ms=60)
     coverage = live_through(replace(mix, fetched_records=8)).checker.coverage
-    assert coverage["memory full"] > coverage["memory full of what is paused"] > 0
+    assert coverage["memory full"] > 0
+    assert coverage["memory full of what is paused"] > 0
 
 
 @pytest.mark.parametrize("seed", range(2))

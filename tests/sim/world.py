@@ -20,7 +20,6 @@ from tests.sim.crowd import EXPECTED_ENDS as EXPECTED_ENDS_OF_FULL
 from tests.sim.crowd import Crowd
 from tests.sim.directed_faults import DIRECTED_FAULT_OF
 from tests.sim.faults import FAULT_OF
-from tests.sim.fetcher import least_of
 from tests.sim.fleet import Fleet
 from tests.sim.forgotten import must_be_forgotten
 from tests.sim.group_batch import EXPECTED_ENDS as EXPECTED_ENDS_OF_BLOCKS
@@ -41,9 +40,8 @@ from tests.sim.slow import BATCHES_MS, OTHER_SOURCE_MS, REST_MS
 
 FEWEST_ACKED, FEWEST_FAULTS, FEWEST_HANDOVERS = 20, 5, 1
 """A run that exercised less than this says nothing: it is void."""
-RECORDS_A_POLL = 40
 CATCHING_UP_MS = 10
-"""How long reading a record may take in the end: a consumer takes so many a poll, and asks three times a second."""
+"""How long reading a record may take in the end: a consumer takes 40 a poll, and asks three times a second."""
 WRITES_LONG = 0.3
 """Chance that the time of a micro-batch goes by after its ranges are read: what happens then, its tasks do not see."""
 LONGEST = 15
@@ -130,8 +128,7 @@ class World:
             self._go_on_otherwise()
         self._heal()
         bound_ms = 2 * mix.session_timeout_ms + 10_000 + mix.rebalance_timeout_ms + (mix.claim_timeout_ms or 0)
-        polls_for_one = RECORDS_A_POLL // least_of(mix.fetched_records) if mix.fetched_records is not None else 1
-        bound_ms += CATCHING_UP_MS * polls_for_one * self.kafka.longest + (REST_MS if mix.is_slow else 0)
+        bound_ms += CATCHING_UP_MS * self.kafka.longest + (REST_MS if mix.is_slow else 0)
         bound_ms += mix.session_timeout_ms // 3 * self._pings_beyond_one()
         healed_ms = schedule.now_ms
         while (unrest := self._unrest()) is not None:
