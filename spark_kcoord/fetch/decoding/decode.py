@@ -42,6 +42,7 @@ __all__ = [
     "RecordSetEnd",
     "arrow_schema",
     "chosen_decoder",
+    "compiled_decoder",
     "decode",
     "end_of",
     "load_decoder",
@@ -113,6 +114,15 @@ def chosen_decoder() -> ChosenDecoder:
     chosen = _choose(os.environ.get(_OVERRULE, ""))
     _log.log(logging.INFO if chosen.name == "native" else logging.WARNING, "%s", chosen)
     return chosen
+
+
+def compiled_decoder() -> Decoder | None:
+    """Return the compiled implementation where `chosen_decoder` would, else None; chooses, says and raises nothing."""
+    if os.environ.get(_OVERRULE, "") not in ("", "native"):
+        return None
+    with suppress(ImportError):
+        return load_decoder("native")
+    return None
 
 
 def _choose(wish: str) -> ChosenDecoder:

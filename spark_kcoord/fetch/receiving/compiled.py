@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, Protocol
 
-from spark_kcoord.fetch.decoding.decode import chosen_decoder
+from spark_kcoord.fetch.decoding.decode import compiled_decoder
 
 __all__ = ["Receive", "going_first", "receive_compiled"]
 
@@ -31,9 +31,12 @@ class Receive(Protocol):
 
 @cache
 def _compiled() -> Any:
-    """Return the compiled module where it is the one in use."""
-    chosen = chosen_decoder()
-    return chosen.decoder if chosen.name == "native" else None
+    """Return the compiled module where it is the one in use; who reads no records is told nothing of decoders.
+
+    One that is older than this, of a checkout that was not set up again, can do nothing of it.
+    """
+    module = compiled_decoder()
+    return module if hasattr(module, "RECEIVES") else None
 
 
 @cache

@@ -15,9 +15,9 @@ from contextlib import suppress
 import pytest
 
 from kcoord import ConsumerRecord
-from spark_kcoord.fetch.decoding import _native, decode_numpy
+from spark_kcoord.fetch.decoding import _native
 from spark_kcoord.fetch.decoding.columns import COLUMNS
-from spark_kcoord.fetch.decoding.decode import ChosenDecoder, decode
+from spark_kcoord.fetch.decoding.decode import decode
 from spark_kcoord.fetch.receiving import compiled
 from tests.helpers.record_batches import Row, record_batch
 
@@ -180,16 +180,35 @@ def test_compiled_receive_ends_in_time_also_while_bytes_keep_coming() -> None:
     assert max(taken_s) < LONGEST_RECEIVE_S
 
 
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """Forget which module there is, before and after."""
+    kept = (compiled._compiled, compiled.receive_compiled)
+    for each in kept:
+        each.cache_clear()
+    yield
+    for each in kept:
+        each.cache_clear()
+
+
+def has_none() -> bool:
+    with compiled.going_first():
+        return compiled.receive_compiled() is None and not _native.lock_is_wanted()
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("wish", ["numpy", "fastest"])
 def test_without_the_compiled_module_there_are_no_turns_and_no_compiled_receive(
-    monkeypatch: pytest.MonkeyPatch,
+    wish: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compiled, "chosen_decoder", lambda: ChosenDecoder("numpy", "it is wished so", decode_numpy))
-    compiled._compiled.cache_clear()
-    compiled.receive_compiled.cache_clear()
-    try:
-        assert compiled.receive_compiled() is None
-        with compiled.going_first():
-            assert not _native.lock_is_wanted()
-    finally:
-        compiled._compiled.cache_clear()
-        compiled.receive_compiled.cache_clear()
+    monkeypatch.setenv("KCOORD_DECODER", wish)
+
+    assert has_none()
+    assert not caplog.text
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_module_that_is_older_has_none_of_it_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(_native, "RECEIVES")
+
+    assert has_none()

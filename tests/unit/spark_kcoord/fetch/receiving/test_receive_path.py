@@ -21,6 +21,7 @@ from kafka.protocol.schemas import BaseField, StructField
 
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.receiving import receive_path
+from spark_kcoord.fetch.receiving.compiled import receive_compiled
 
 LIMIT = 4 << 20
 TURN_MS = 20
@@ -339,7 +340,7 @@ def test_compiled_receive_tells_a_reset_the_end_and_a_closed_socket_apart() -> N
     target = memoryview(bytearray(100_000))
     broker.sendall(b"x" * 1_000)
     broker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    receive = receive_path.receive_compiled()
+    receive = receive_compiled()
     assert receive is not None
     assert receive(client.fileno(), target, 0) == 1_000
     with pytest.raises(BlockingIOError):
