@@ -45,8 +45,7 @@ class TlsFiles:
         context.options |= ssl.OP_NO_RENEGOTIATION
         if protocol == ssl.PROTOCOL_TLS_SERVER:
             # Members come back in thousands and take up no session of before: tickets for that were a quarter of the
-            # cost of letting one in.
-            context.options |= ssl.OP_NO_TICKET
+            # cost of letting one in. TLS 1.2 keeps its own, without which the node would keep the sessions instead.
             context.num_tickets = 0
         if self.certificate:
             self._load_pair(context)

@@ -10,12 +10,13 @@ from tests.helpers.certificates import Authority
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_no_session_is_kept_for_a_client_that_comes_back(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_a_node_keeps_no_sessions_and_makes_no_tickets_for_clients_of_tls_1_3(tmp_path: Path, version: ssl.TLSVersion) -> None:
     authority = Authority(tmp_path)
     pair = authority.pair("node", "localhost")
     files = TlsFiles("tls", str(pair.certificate), str(pair.key), "", str(authority.trusted))
     asked, answered = ssl.MemoryBIO(), ssl.MemoryBIO()
-    server = files.context(ssl.PROTOCOL_TLS_SERVER).wrap_bio(asked, answered, server_side=True)
+    context = files.context(ssl.PROTOCOL_TLS_SERVER)
+    server = context.wrap_bio(asked, answered, server_side=True)
     caller = files.context(ssl.PROTOCOL_TLS_CLIENT)
     caller.maximum_version = version
     client = caller.wrap_bio(answered, asked, server_hostname="localhost")
@@ -28,4 +29,5 @@ def test_no_session_is_kept_for_a_client_that_comes_back(tmp_path: Path, version
 
     assert client.read(9) == b"hello"
     assert client.version() == version.name.replace("_", ".")
-    assert client.session is None or not client.session.has_ticket
+    assert context.session_stats()["number"] == 0
+    assert (client.session is not None and client.session.has_ticket) == (version == ssl.TLSVersion.TLSv1_2)
