@@ -13,8 +13,9 @@ at a time, a tenth of them at once. With fewer at once the node waits for the di
 its core unused where a sync now and then takes 100 ms, so what they show, in a line of its own, is the latency and not
 what a core carries.
 
-All the while a Prometheus scrapes the node's /metrics once a second (`--no-scrape`: nobody does). With `--tls` (`make
-bench-group TLS=1`) members speak TLS and log in by SCRAM, one after the other as they connect.
+But while members come back a Prometheus scrapes the node's /metrics once a second (`--no-scrape`: nobody does). With
+`--tls` (`make bench-group TLS=1`) members speak TLS and log in by SCRAM, one after the other before they join, and side
+by side when they come back.
 
 `loop_max_ms` is the longest that one piece of work held the coordinator's event loop in all of that; the other
 figures are medians. The last line is OK when every bar is kept.

@@ -25,21 +25,16 @@ static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many,
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
+
+#include "_clock.h"
 
 #define KCOORD_RECEIVES 1
 
 /* The time for this socket is a wait of all others that the thread looks after, also while its bytes keep coming. */
 #define KCOORD_PATIENCE_MS 1
-#define KCOORD_LONGEST_MS 10
+#define KCOORD_LONGEST_NS 10000000
 /* The system itself goes on within one call for as long as a sender keeps up with it. */
 #define KCOORD_STEP_BYTES (1 << 20)
-
-static int64_t kcoord_now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static void kcoord_readable_from(int sock, int64_t count) {
     int least = (int)count;
@@ -52,7 +47,7 @@ static void kcoord_readable_from(int sock, int64_t count) {
    A positive `many` has the socket readable only once so many bytes, or the rest, have come; with the last of them it
    is readable by any again. */
 static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many, int *failure) {
-    const int64_t until = kcoord_now_ms() + KCOORD_LONGEST_MS;
+    const int64_t until = kcoord_now_ns() + KCOORD_LONGEST_NS;
     int64_t received = 0;
     *failure = 0;
     while (received < size) {
@@ -71,7 +66,7 @@ static int64_t kcoord_receive(int sock, uint8_t *to, int64_t size, int64_t many,
             return received;
         }
         if (count > 0) received += count;
-        is_over = kcoord_now_ms() >= until;
+        is_over = kcoord_now_ns() >= until;
         if (count > 0 && (received == size || !is_over)) continue;
         rest = size - received;
         if (many > 0) kcoord_readable_from(sock, many < rest ? many : rest);

@@ -23,14 +23,15 @@ static void kcoord_give_way(void) {}
 
 #else
 
-#include <stdint.h>
 #include <time.h>
+
+#include "_clock.h"
 
 /* A thread gives way some 1.5 ms at most: a step and what the system adds to it, so many times. No step begins later,
    where the system adds more because it is busy, or lets the timers of a thread be late. */
 #define KCOORD_STEP_NS 20000
 #define KCOORD_STEPS 20
-#define KCOORD_LONGEST_NS 1500000
+#define KCOORD_WAY_NS 1500000
 
 static int kcoord_wanting = 0;
 /* Whoever wants the lock did not take it when it could: it waits for something else. */
@@ -77,16 +78,10 @@ static int kcoord_lock_is_wanted(void) {
     return kcoord_wants() && !__atomic_load_n(&kcoord_in_vain, __ATOMIC_RELAXED);
 }
 
-static int64_t kcoord_now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* To be called without the lock. */
 static void kcoord_give_way(void) {
     const struct timespec step = {0, KCOORD_STEP_NS};
-    const int64_t until = kcoord_now_ns() + KCOORD_LONGEST_NS;
+    const int64_t until = kcoord_now_ns() + KCOORD_WAY_NS;
     int steps;
     for (steps = 0; steps < KCOORD_STEPS && kcoord_now_ns() < until; steps++) {
         if (!kcoord_wants()) return;

@@ -10,7 +10,9 @@ from tests.helpers.certificates import Authority
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_node_keeps_no_sessions_and_makes_no_tickets_for_clients_of_tls_1_3(tmp_path: Path, version: ssl.TLSVersion) -> None:
+def test_a_node_keeps_no_sessions_and_makes_no_tickets_for_clients_of_tls_1_3(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
     authority = Authority(tmp_path)
     pair = authority.pair("node", "localhost")
     files = TlsFiles("tls", str(pair.certificate), str(pair.key), "", str(authority.trusted))
