@@ -31,7 +31,7 @@ from coordinator.core.log.entry import Batch, encode_batch
 from coordinator.core.node import Node
 from coordinator.runtime.disk import segment_files
 from coordinator.runtime.driver import Driver
-from coordinator.runtime.kafka.client import ClusterView, KafkaClient
+from coordinator.runtime.kafka.client import ClusterView, EndsAnswer, KafkaClient
 from coordinator.runtime.kafka.port import KafkaPort
 from coordinator.runtime.server import port
 from coordinator.runtime.server.connection import Connection
@@ -65,6 +65,10 @@ class TableClient(KafkaClient):
         """Answer 0 for every partition: an empty one begins and ends there."""
         del leaders
         return [ResolvedOffset(asked.topic, asked.partition, 0) for asked in offsets]
+
+    def list_ends(self, offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]) -> EndsAnswer:
+        """Answer 0 for every partition, at once."""
+        return EndsAnswer(self.list_offsets(offsets, leaders), 0.0)
 
     def interrupt(self) -> None:
         """Do nothing: no call takes long."""
