@@ -161,7 +161,7 @@ class LogInMachine:
 
     def _verifier(self, name: str) -> tuple[bytes, bytes, bytes, int]:
         self._name = name
-        found, _ = self._ways.users.verifier_of(self._mechanism, name)
+        found = self._ways.users.verifier_of(self._mechanism, name)
         return found.salt, found.stored_key, found.server_key, found.iterations
 
     def _check_proof(self, data: bytes) -> Outcome:
@@ -171,14 +171,12 @@ class LogInMachine:
             last = self._server.get_server_final()
         except ScramException as error:
             return self._deny(self._why_not_proven(error), _NOT_PROVEN)
-        _, is_user = self._ways.users.verifier_of(self._mechanism, self._name)
-        if not is_user:  # taken off the file since it was named, or the proof of a verifier that is made up
+        if not self._ways.users.has(self._mechanism, self._name):  # off the file since it was named, or made up
             return self._deny(self._why_not_proven(None), _NOT_PROVEN)
         return self._accept(self._name, last.encode(), None)
 
     def _why_not_proven(self, error: ScramException | None) -> str:
-        _, is_user = self._ways.users.verifier_of(self._mechanism, self._name)
-        if not is_user:
+        if not self._ways.users.has(self._mechanism, self._name):
             return f"{_shown(self._name)} is no user with {self._mechanism} in authentication.users_file"
         code = getattr(error, "server_error", None)
         if code is not None and code.name == "INVALID_PROOF":

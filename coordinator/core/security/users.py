@@ -52,14 +52,17 @@ class Users:
         """Work out once how often the verifiers of most users are iterated."""
         object.__setattr__(self, "_usual", _usual_iterations(self))
 
-    def verifier_of(self, mechanism: str, name: str) -> tuple[Verifier, bool]:
-        """Return the verifier of a user, and whether it is a user: one that is made up fits no password.
+    def verifier_of(self, mechanism: str, name: str) -> Verifier:
+        """Return the verifier of a user, or for who is none a made-up one, which fits no password.
 
         It takes the same steps for both.
         """
         made_up = self._made_up(mechanism, name)
-        found = self.verifiers.get((mechanism, name))
-        return (made_up, False) if found is None else (found, True)
+        return self.verifiers.get((mechanism, name), made_up)
+
+    def has(self, mechanism: str, name: str) -> bool:
+        """Say whether there is such a user now."""
+        return (mechanism, name) in self.verifiers
 
     def owner_of(self, token: str) -> str | None:
         """Return whose token it is, None where it is nobody's here."""

@@ -171,9 +171,10 @@ def test_a_challenge_looks_the_same_for_a_user_and_for_nobody_also_when_asked_tw
 def test_a_verifier_that_is_made_up_fits_the_iterations_of_most_users_and_their_keys() -> None:
     twice = {(MECHANISM, name): Verifier(8192, b"s" * 16, b"k" * 32, b"k" * 32) for name in ("a", "b")}
     users = Users(twice | {(MECHANISM, "c"): Verifier(4096, b"s" * 16, b"k" * 32, b"k" * 32)}, {}, b"secret")
-    found, is_user = users.verifier_of(MECHANISM, "mallory")
-    assert (found.iterations, len(found.salt), len(found.stored_key), is_user) == (8192, 16, 32, False)
-    assert len(users.verifier_of("SCRAM-SHA-512", "mallory")[0].server_key) == 64
+    found = users.verifier_of(MECHANISM, "mallory")
+    assert (found.iterations, len(found.salt), len(found.stored_key)) == (8192, 16, 32)
+    assert not users.has(MECHANISM, "mallory")
+    assert len(users.verifier_of("SCRAM-SHA-512", "mallory").server_key) == 64
     assert users.verifier_of(MECHANISM, "mallory") != Users(twice, {}, b"other").verifier_of(MECHANISM, "mallory")
 
 
@@ -188,5 +189,5 @@ def test_no_secret_is_in_a_representation_or_a_reason() -> None:
     at, client = machine(), Client("alice", PASSWORD)
     shown = [repr(client.name(at)), repr(USERS), repr(at.hear(MECHANISM, PASSWORD.encode()))]
     shown += [repr(act(machine())) for act in (token(PASSWORD), lambda to: to.hear(PASSWORD[:3], PASSWORD.encode()))]
-    keys = USERS.verifier_of(MECHANISM, "alice")[0]
+    keys = USERS.verifier_of(MECHANISM, "alice")
     assert [each for each in shown if PASSWORD in each or repr(keys.stored_key) in each] == []

@@ -38,9 +38,10 @@ def add(users: Path, name: str, *words: str, password: str = PASSWORD) -> Result
 
 
 def is_password(users: Path, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> bool:
-    found, is_user = read_users(users).verifier_of(mechanism, name)
+    kept = read_users(users)
+    found = kept.verifier_of(mechanism, name)
     made = ScramMechanism(mechanism).make_auth_info(password, found.iterations, found.salt)
-    return is_user and made[1:3] == (found.stored_key, found.server_key)
+    return kept.has(mechanism, name) and made[1:3] == (found.stored_key, found.server_key)
 
 
 def test_a_user_is_added_listed_changed_and_removed(users: Path) -> None:
