@@ -43,6 +43,8 @@ MEANT: Final[tuple[Excuse, ...]] = (
     Excuse("B404", "spark_kcoord/source/process", "the member of an application is a child of its first reader"),
     Excuse("B603", "spark_kcoord/source/process", _CHILDREN),
     Excuse("B104", "coordinator/service/lifecycle.py", "the word is refused there, nothing is bound to it", 1),
+    Excuse("B107", "coordinator/cli/verbs/serving/console.py", "no file of a password, which is the default", 1),
+    Excuse("B604", "coordinator/cli/verbs/installing/completion.py", "a shell's name, which runs nothing", 1),
     Excuse("B105", "spark_kcoord/consumer/settings.py", "a sentence about OAUTHBEARER, no password", 1),
     Excuse("B311", "coordinator/local/process/ports.py", "a port that others do not take at once, no secret", 1),
     Excuse("B311", "coordinator/runtime/kafka/port.py", "spreads attempts in time, no secret", 1),
