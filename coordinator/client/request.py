@@ -41,6 +41,9 @@ from coordinator.protocol.text.addresses import Address, format_address
 TRY_TIMEOUT_S: Final = 5.0
 """The longest that one node may take before the next one is tried, where a request may be asked twice."""
 
+LONGEST_HELLO_S: Final = 3.0
+"""The time after which a node that stands still is left for the next one: until its hello nothing is asked of it."""
+
 SHORTEST_TRY_S: Final = 0.5
 """The least of the time left that a node gets for its hello, however many are to be tried after it."""
 
@@ -246,10 +249,11 @@ class _Asking:
         return RequestError(text)
 
     def _time_for_hello_s(self) -> float:
-        """Share what is left among the nodes that this round has still to try."""
+        """Share what is left among the nodes that this round has still to try, and wait for none of them long."""
         untried = sum(candidate not in self._asked for candidate in self._nodes.candidates)
         left_s = max(self._remaining_s(), _NO_TIME_S)
-        return min(left_s, max(left_s / (untried + 1), SHORTEST_TRY_S), self._manner.try_timeout_s)
+        longest_s = LONGEST_HELLO_S if untried else left_s
+        return min(left_s, max(left_s / (untried + 1), SHORTEST_TRY_S), longest_s, self._manner.try_timeout_s)
 
     def _time_for_response_s(self) -> float:
         return min(max(self._remaining_s(), _NO_TIME_S), self._manner.try_timeout_s)

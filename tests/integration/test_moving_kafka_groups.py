@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer as NewerConsumer
+from confluent_kafka import Producer, TopicPartition
 from kafka import KafkaConsumer
 
 from coordinator.cli.moving.kafka_groups import Committed, kafka_groups
@@ -101,6 +102,34 @@ def test_kafka_group_becomes_ours_and_goes_back(
     with_csv = list(csv.reader(kcoord(node, "export", group, "--as", "csv").stdout.splitlines()))
     assert [row[:2] for row in with_csv] == [[name, "0"], [name, "1"]]
     assert sum(int(offset) for *_, offset in with_csv) == 27
+
+
+def test_offsets_in_a_transaction_are_waited_for(
+    kafka: LocalKafka, topic: Callable[..., str], coordinator: "LocalCoordinator"
+) -> None:
+    name = topic(1)
+    group = f"{name}-group"
+    servers = {"bootstrap.servers": kafka.bootstrap_servers}
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 20)
+    producer = Producer({**servers, "transactional.id": name})
+    producer.init_transactions(60)
+    consumer = NewerConsumer({**servers, "group.id": group, "enable.auto.commit": False})
+
+    def send(offset: int) -> None:
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction([TopicPartition(name, 0, offset)], consumer.consumer_group_metadata(), 60)
+
+    send(5)
+    producer.commit_transaction(60)
+    send(12)
+    consumer.close()
+    words = ("import", "kafka-group", group, "-o", "json", "--execute", "--why", "moved")
+    early = kcoord(coordinator, *words, "--timeout", "2s", exit_code=1)
+    assert "in a transaction that is not over yet" in early.stderr
+    assert "--kafka-config" not in early.stderr
+    kcoord(coordinator, "group", "describe", group, exit_code=3)
+    producer.commit_transaction(60)
+    assert [row["new_offset"] for row in kcoord(coordinator, *words).data] == [12]
 
 
 def test_group_of_the_newer_protocol_is_seen_to_have_members_and_is_taken_over_without(

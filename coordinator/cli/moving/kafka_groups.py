@@ -2,7 +2,8 @@
 
 A group is read with its committed offsets and whether it has members, of the classic protocol as of KIP-848's. Offsets
 are written as a commit of somebody who is no member, which Kafka takes while the group has none; that is looked at
-first, and Kafka refuses it too. A broker is asked again while it says that it is getting ready, within one time-out.
+first, and Kafka refuses it too. Within one time-out a broker is asked again while it says that it is getting ready, or
+that offsets wait for the end of a transaction.
 """
 
 import logging
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from kafka import KafkaAdminClient
-from kafka.errors import KafkaError, for_code
+from kafka.errors import KafkaError, UnstableOffsetCommitError, for_code
+from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.structs import OffsetAndMetadata
 from kafka.structs import TopicPartition as KafkaPartition
 
@@ -43,6 +45,8 @@ _LEFT_OUT: Final = "Kafka has not said whether it took it: look at the group, an
 _MOST_BYTES: Final = 256 * 1024
 """Bytes of the records of one commit. Kafka writes these as one batch of its own topic, whose batches have by default
 1 MiB at most, and refuses all of a commit that is larger."""
+_STABLE_VERSION: Final = 7
+"""The version of OffsetFetch, of Kafka 2.5, from which offsets in a transaction are refused where that is wished."""
 _RECORD_BYTES: Final = 64
 """Bytes of a record besides its texts."""
 NO_SUCH_GROUP: Final = frozenset({"", "Dead"})
@@ -53,6 +57,10 @@ _Answer = TypeVar("_Answer")
 
 class KafkaGroupError(Exception):
     """Kafka could not be asked or did not do it; the text says what was asked and why not."""
+
+
+class UnstableOffsetsError(KafkaGroupError):
+    """Offsets of a group are in a transaction that is not over; which ones will count nobody knows yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +120,16 @@ def read_kafka_config(path: Path | None) -> dict[str, str]:
     return options
 
 
+class _StableAdmin(KafkaAdminClient):  # type: ignore[misc]
+    """An admin client that has Kafka refuse offsets for as long as a transaction may put others in their place."""
+
+    def _list_group_offsets_requests(self, group_specs: Any) -> Iterator[Any]:
+        is_known = self._manager.broker_version_data.api_version(OffsetFetchRequest) >= _STABLE_VERSION
+        for group_id, request in super()._list_group_offsets_requests(group_specs):
+            request.require_stable = is_known
+            yield group_id, request
+
+
 @contextmanager
 def kafka_groups(servers: Sequence[str], options: Mapping[str, str], timeout_s: float) -> Iterator["KafkaGroups"]:
     """Yield the groups of a Kafka cluster; raises KafkaGroupError when it cannot be reached."""
@@ -129,7 +147,7 @@ def kafka_groups(servers: Sequence[str], options: Mapping[str, str], timeout_s: 
     except (KafkaAwayError, ValueError) as error:
         raise KafkaGroupError(str(error)) from error
     try:
-        admin = KafkaAdminClient(bootstrap_servers=list(named), bootstrap_timeout_ms=timeout_ms, **client)
+        admin = _StableAdmin(bootstrap_servers=list(named), bootstrap_timeout_ms=timeout_ms, **client)
     except (KafkaError, OSError, ValueError) as error:
         why = say_failure(error, timeout_ms)
         raise KafkaGroupError(f"Kafka at {', '.join(named)} cannot be reached: {why}") from error
@@ -223,6 +241,11 @@ class KafkaGroups:
             except (KafkaError, OSError) as error:
                 is_passing = isinstance(error, KafkaError) and error.retriable
                 if not is_passing or time.monotonic() + _AGAIN_S > deadline_s:
+                    if isinstance(error, UnstableOffsetCommitError):
+                        raise UnstableOffsetsError(
+                            f"Kafka's group '{group_id}' has offsets in a transaction that is not over yet; nothing "
+                            "was changed: end or abort that transaction, or wait for its time-out, and ask again"
+                        ) from error
                     why = say_failure(error, int(self._timeout_s * 1000))
                     raise KafkaGroupError(f"Kafka's group '{group_id}' could not be asked about: {why}") from error
             time.sleep(_AGAIN_S)

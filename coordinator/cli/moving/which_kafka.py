@@ -47,7 +47,12 @@ def kafka_meant(
     coordinator: str, group: str, kafka: str | None, config: Path | None, timeout_s: float
 ) -> Iterator["KafkaGroups"]:
     """Yield the groups of the cluster that is meant; what keeps it from being asked ends the program."""
-    from coordinator.cli.moving.kafka_groups import KafkaGroupError, kafka_groups, read_kafka_config
+    from coordinator.cli.moving.kafka_groups import (
+        KafkaGroupError,
+        UnstableOffsetsError,
+        kafka_groups,
+        read_kafka_config,
+    )
 
     try:
         options = read_kafka_config(config)
@@ -63,6 +68,9 @@ def kafka_meant(
     try:
         with kafka_groups(servers, options, timeout_s) as groups:
             yield groups
+    except UnstableOffsetsError as error:
+        notes.error(str(error), DocCode.KAFKA)
+        raise typer.Exit(ExitCode.ERROR) from error
     except KafkaGroupError as error:
         notes.error(f"{error}; --kafka names brokers, and --kafka-config a file that says how to log in", DocCode.KAFKA)
         raise typer.Exit(ExitCode.ERROR) from error

@@ -70,15 +70,27 @@ _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
 
+_spoken_to: dict[str, Coordinators] = {}
+"""The coordinators of this process by their addresses."""
+
+
 def coordinators_of(text: str) -> Coordinators:
-    """Return the coordinators at these addresses, with TLS where that is said; ends the program with a usage error."""
+    """Return the coordinators at these addresses, with TLS where that is said; ends the program with a usage error.
+
+    They are the same ones each time, which know who answered last: a verb of many requests waits once for a node that
+    stands still.
+    """
     path = command_config_in_force()
     try:
         given = {} if path is None else read_command_config(path)
-        return Coordinators(parse_addresses(text), security_of_options({**settings_in_force(text), **given}))
+        security = security_of_options({**settings_in_force(text), **given})
     except SecurityError as error:
         notes.error(str(error), DocCode.INPUT)
         raise typer.Exit(ExitCode.USAGE) from None
+    known = _spoken_to.get(text)
+    if known is None or known.security != security:
+        known = _spoken_to[text] = Coordinators(parse_addresses(text), security)
+    return known
 
 
 def ask_for(

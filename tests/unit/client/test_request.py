@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 
 import pytest
 
@@ -143,6 +144,22 @@ def test_addresses_of_one_host_share_its_time(monkeypatch):
         monkeypatch.setattr(socket, "getaddrinfo", found)
         assert ask((("two.example", coordinator.address[1]),), ListGroups(), 80) == ListGroupsResponse()
     assert 20 < given[0] <= 40, "half of the time"
+
+
+def test_a_node_that_stands_still_is_left_for_the_next_one_and_asked_no_more(monkeypatch):
+    monkeypatch.setattr("coordinator.client.request.LONGEST_HELLO_S", 0.5)
+    with (
+        ScriptedCoordinator({ListGroups: ListGroupsResponse()}) as coordinator,
+        socket.create_server(("127.0.0.1", 0)) as still,
+    ):
+        coordinators = Coordinators((still.getsockname(), coordinator.address))
+        began_s = time.monotonic()
+        assert [ask(coordinators, ListGroups(), PATIENCE_S) for _ in range(3)] == [ListGroupsResponse()] * 3
+        assert time.monotonic() - began_s < PATIENCE_S / 3, "a third of the time is what it would get of the time-out"
+        still.setblocking(False)
+        still.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            still.accept()
 
 
 def test_a_silent_address_costs_no_more_than_the_time_out():

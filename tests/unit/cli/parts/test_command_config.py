@@ -25,3 +25,9 @@ def test_the_file_says_how_coordinators_are_spoken_to(tmp_path: Path, by: str, v
     after = CliRunner().invoke(app, ["group", "list", "--coordinator", NOBODY])
     assert "cannot be reached" in after.stderr
     assert coordinators_of(NOBODY).security == PLAINTEXT
+
+
+def test_all_requests_of_a_verb_are_put_first_to_who_answered_last() -> None:
+    coordinators_of(f"{NOBODY},127.0.0.1:2").answered_last = ("127.0.0.1", 2)
+    assert coordinators_of(f"{NOBODY},127.0.0.1:2").answered_last == ("127.0.0.1", 2)
+    assert coordinators_of(NOBODY).answered_last is None
