@@ -12,7 +12,7 @@ import re
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -44,6 +44,8 @@ class SourcePosition:
     """The batches that were begun behind it."""
     unfinished_until: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The ends of the last of them."""
+    has_state: bool = False
+    """True for a query that aggregates, joins or drops duplicates: what it knows of records is in the checkpoint."""
 
     def topics(self) -> tuple[str, ...]:
         """Return the topics that it has read."""
@@ -69,7 +71,7 @@ def read_checkpoint(directory: Path, source: str | None = None) -> SourcePositio
     Raises CheckpointError.
     """
     try:
-        return _read_checkpoint(directory, source)
+        return replace(_read_checkpoint(directory, source), has_state=_has_state(directory / "state"))
     except OSError as error:
         where = error.filename or directory
         raise CheckpointError(f"{where} cannot be read: {error.strerror or error}") from error
@@ -149,6 +151,11 @@ def _kind_of(text: str | None) -> str:
     topics = list(dict.fromkeys(topic for topic, _ in offsets))
     more = f" and {counted(len(topics) - _MOST_NAMED, 'more topic')}" if len(topics) > _MOST_NAMED else ""
     return f'format("kafka"): {" ".join(topics[:_MOST_NAMED])}{more}'
+
+
+def _has_state(state: Path) -> bool:
+    """Return whether a query with state has begun: Spark makes the directory for nobody else."""
+    return state.is_dir() and any(not each.name.startswith(".") for each in state.iterdir())
 
 
 # ---- files --------------------------------------------------------------------------------------------------------

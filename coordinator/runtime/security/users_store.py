@@ -102,6 +102,17 @@ def _must_be_a_name(name: str) -> None:
         raise UserError(f"{name!r} is no user: SCRAM knows it by another form, {known_as!r}")
 
 
+def kept_users(path: Path, secret: bytes = b"") -> Users:
+    """Return the users of a file; raises FileError also for an empty one, which nodes take for one that was cut off."""
+    users = read_users(path, secret)
+    if path.stat().st_size == 0:
+        raise FileError(
+            f"{path} is empty: it was cut off, as by a full disk, and nodes go on with what they read before; put its "
+            "copy back, or delete it to begin anew"
+        )
+    return users
+
+
 @contextmanager
 def _changing(path: Path) -> Iterator[Users]:
     """Return the users as they are, and keep others from changing them; a file that is not there has none.
@@ -116,7 +127,7 @@ def _changing(path: Path) -> Iterator[Users]:
         raise FileError(f"{path.parent} cannot be read: {error.strerror}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield read_users(path, secret) if path.exists() else Users(secret=secret)
+        yield kept_users(path, secret) if path.exists() else Users(secret=secret)
     finally:
         os.close(lock)
 

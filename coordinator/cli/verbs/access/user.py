@@ -90,9 +90,9 @@ def remove(name: Name, users: UsersFile = None, config: ConfigFile = None, setti
 def list_users(users: UsersFile = None, config: ConfigFile = None, settings: Set = None) -> None:
     """List the users, with the ways in which each may log in."""
     with _errors_as_lines():
-        from coordinator.runtime.security.log_ins import read_users
+        from coordinator.runtime.security.users_store import kept_users
 
-        found = read_users(_path_of(users, config, settings))
+        found = kept_users(_path_of(users, config, settings))
     for name in found.names:
         sys.stdout.write(f"{name}\t{','.join(found.proofs_of(name))}\n")
 

@@ -38,6 +38,10 @@ def spark_checkpoint(
         bool,
         typer.Option("--no-new-partitions", help="Leave out partitions that the query has not seen yet."),
     ] = False,
+    without_state: Annotated[
+        bool,
+        typer.Option("--without-state", help="Leave the state of a query with aggregations or joins behind."),
+    ] = False,
     move_back: MoveBack = False,
     release_claims: ReleaseClaims = False,
     execute: Execute = False,
@@ -54,6 +58,7 @@ def spark_checkpoint(
         notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from error
     _tell_batches(position)
+    code = _why_not_without_state(dry=dry) if position.has_state and not without_state else ExitCode.OK
     targets = [ResetTarget(*partition, ResetKind.OFFSET, offset) for partition, offset in position.offsets.items()]
     remarks = dict(_unfinished(position))
     manner = Manner(coordinator, timeout, why, dry, release_claims, move_back)
@@ -66,7 +71,21 @@ def spark_checkpoint(
         for partition in not_named([*position.offsets, *first_read], group, coordinator, timeout):
             targets.append(ResetTarget(*partition, ResetKind.EARLIEST))
             remarks[partition] = "newer than the checkpoint: it starts at its beginning"
-    end_with_offsets([set_offsets(Wish(group, targets, remarks), manner)], output, dry=dry)
+    end_with_offsets([set_offsets(Wish(group, targets, remarks), manner)], output, dry=dry, code=code)
+
+
+def _why_not_without_state(*, dry: bool) -> int:
+    """Say why a query with state is not taken over, and end the program; returns the exit code of a dry run."""
+    notes.error(
+        "the query has state (of an aggregation, a join or dropDuplicates), which stays in this checkpoint: one "
+        "that goes on from these offsets begins without it, and what it counts, joins or drops would be wrong without "
+        "an error. Let it read from the beginning, or give --without-state where the new query has no state, or may "
+        "begin with none.",
+        DocCode.STATE,
+    )
+    if not dry:
+        raise typer.Exit(ExitCode.REFUSED_BY_STATE)
+    return ExitCode.REFUSED_BY_STATE
 
 
 def _tell_batches(position: SourcePosition) -> None:

@@ -129,9 +129,17 @@ def test_what_cannot_be_done_is_a_line_and_changes_nothing(
     assert not users.exists()
 
 
-def test_an_empty_file_is_given_a_secret_that_nobody_knows(users: Path) -> None:
+@pytest.mark.parametrize("words", [("add", "carol", "--token"), ("remove", "alice"), ("list",)])
+def test_a_file_that_was_cut_off_is_not_taken_for_one_without_users(users: Path, words: tuple[str, ...]) -> None:
+    users.write_text("")
+    found = kcoord(*words, "--users", str(users))
+    assert (found.exit_code, found.stdout, users.read_text()) == (2, "", "")
+    assert f"{users} is empty: it was cut off" in found.stderr
+
+
+def test_a_file_without_users_is_given_a_secret_that_nobody_knows(users: Path) -> None:
     secrets = []
-    for text in ("", "", "# users\n"):
+    for text in ("\n", "\n", "# users\n"):
         users.write_text(text)
         add_token(users, "ci")
         secrets.append(read_users(users).secret)
@@ -140,7 +148,7 @@ def test_an_empty_file_is_given_a_secret_that_nobody_knows(users: Path) -> None:
 
 def test_the_file_that_a_link_leads_to_is_changed_and_its_group_reads_it_as_before(users: Path) -> None:
     target = users.with_name("target")
-    target.write_text("")
+    target.write_text("# users\n")
     target.chmod(0o640)
     users.symlink_to(target.name)
     token = add_token(users, "ci")

@@ -64,6 +64,19 @@ def test_execute_sets_them_and_a_member_goes_on_there(run: Run, world: NodeWorld
     assert "by ann@ops: a shared group" in {event.why for event in world.events("reset-applied")}
 
 
+def test_query_with_state_is_taken_over_only_where_that_is_asked_for(
+    run: Run, world: NodeWorld, checkpoint: str
+) -> None:
+    (Path(checkpoint) / "state" / "0").mkdir(parents=True)
+    shown = run(world, *words(checkpoint))
+    assert (shown.exit_code, "would-set" in shown.stdout) == (4, True)
+    assert "the query has state" in shown.stderr
+    refused = run(world, *words(checkpoint, "--execute", "--why", "moved"))
+    assert (refused.exit_code, refused.stdout, bool(world.state(0).groups)) == (4, "", False)
+    done = run(world, *words(checkpoint, "--execute", "--why", "moved", "--without-state"))
+    assert (done.exit_code, world.committed()) == (0, {T0: 20, T1: 30})
+
+
 def test_partitions_that_came_after_the_checkpoint_start_at_their_beginning(
     run: Run, world: NodeWorld, tmp_path: Path
 ) -> None:
