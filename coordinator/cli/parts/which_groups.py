@@ -1,6 +1,6 @@
 """The groups that a verb is about: one by its id, those that match a glob, or all; and one view a group."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Annotated, TypeVar
 
 import typer
@@ -44,10 +44,10 @@ def groups_meant(
     return meant
 
 
-def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], int]:
+def ask_each(groups: Sequence[str], ask: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], int]:
     """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
 
-    A group that is refused, which has been shown by then, does not keep the others from being asked about; a
+    A group that is refused, which has been shown by then and is named here, does not keep the others from being asked about; a
     coordinator that does not answer does, and so does Ctrl-C, which leaves what has been answered to be shown.
     """
     answers: dict[str, _Answer] = {}
@@ -64,6 +64,8 @@ def ask_each(groups: Iterable[str], ask: Callable[[str], _Answer]) -> tuple[dict
             break
         except typer.Exit as refused:
             code = code or refused.exit_code
+            if len(groups) > 1:
+                notes.print(f"That was group '{group}'.")
             if refused.exit_code == ExitCode.TIMEOUT:
                 break
     return answers, code

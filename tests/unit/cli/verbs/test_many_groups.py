@@ -84,7 +84,7 @@ def test_state_that_is_none_is_a_usage_error(run):
 
 
 @pytest.mark.parametrize(("how", "asked"), [(ExitCode.NOT_FOUND, ["a", "b", "c"]), (ExitCode.TIMEOUT, ["a", "b"])])
-def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_silent_coordinator_does(how, asked):
+def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_silent_coordinator_does(how, asked, capsys):
     seen = []
 
     def ask(group):
@@ -95,6 +95,7 @@ def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_silent_coordinator
 
     answers, code = ask_each(["a", "b", "c"], ask)
     assert (seen, list(answers.values()), code) == (asked, [one.upper() for one in asked if one != "b"], how)
+    assert capsys.readouterr().err == "That was group 'b'.\n"
 
 
 def test_matching_groups_are_described_one_after_the_other(run):

@@ -296,7 +296,7 @@ class TestResetOfSeveralGroups:
         assert [found["group"] for found in json.loads(result.stdout)] == ["other", "team"]
         assert (result.exit_code, result.stderr) == (
             4,
-            f"error: the coordinator refused: busy (REBALANCE_IN_PROGRESS) [KC-0027]\n{DRY}",
+            f"error: the coordinator refused: busy (REBALANCE_IN_PROGRESS) [KC-0027]\nThat was group 'tea'.\n{DRY}",
         )
 
     def test_export_has_the_group_in_front_and_from_file_reads_it(self, run, tmp_path):
