@@ -47,8 +47,8 @@ def groups_meant(
 def ask_each(groups: Sequence[str], ask: Callable[[str], _Answer]) -> tuple[dict[str, _Answer], int]:
     """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
 
-    A group that is refused, which has been shown by then and is named here, does not keep the others from being asked about; a
-    coordinator that does not answer does, and so does Ctrl-C, which leaves what has been answered to be shown.
+    A group that is refused, which has been shown by then and is named here, does not keep the others from being asked
+    about; a coordinator that does not answer does, and so does Ctrl-C, which leaves what has been answered to be shown.
     """
     answers: dict[str, _Answer] = {}
     code = 0

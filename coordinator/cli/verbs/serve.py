@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coordinator.cli.parts.notes import DocCode, Notes
+
+if TYPE_CHECKING:
+    from coordinator.config import Settings
 
 _USAGE = 2
 
@@ -83,15 +86,31 @@ def check_config(
     defaults: Annotated[bool, typer.Option("--defaults", help="Print a file with every key and its default.")] = False,
     settings: Set = None,
 ) -> None:
-    """Say whether the settings can be used, with one line for every error (exit code 2)."""
+    """Say whether the settings can be used here, with the files they name, by a line for every error (exit code 2)."""
     from coordinator.config import default_file, load_settings
 
     if defaults:
         sys.stdout.write(default_file())
         return
     with errors_as_lines():
-        load_settings(config, flags_of(settings=settings))
+        _files_must_be_usable(load_settings(config, flags_of(settings=settings)))
     sys.stdout.write(f"{config or 'settings'}: OK\n")
+
+
+def _files_must_be_usable(settings: "Settings") -> None:
+    """Read the files that a node with these settings reads when it starts; raises ConfigError as that would."""
+    import structlog
+
+    from coordinator.runtime.security.log_ins import log_ins_of
+    from coordinator.runtime.security.rules import rules_of
+    from coordinator.runtime.security.tls import tls_of_members, tls_of_peers
+
+    log = structlog.wrap_logger(structlog.ReturnLogger())
+    tls_of_members(settings.tls, log)
+    if settings.node.mode == "cluster":
+        tls_of_peers(settings.peer_tls, log)
+    log_ins_of(settings, log)
+    rules_of(settings.authorization, log, lambda _: None)
 
 
 def version() -> None:

@@ -49,6 +49,24 @@ def test_good_settings_are_ok(tmp_path: Path) -> None:
     assert kcoord("check-config", "--config", str(file)) == (0, f"{file}: OK\n", "")
 
 
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [
+        ("tls.certificate", ()),
+        ("peers.certificate", ("node.mode=cluster", "node.id=1", "peers.trusted_certificates=/missing")),
+        ("authentication.users_file", ("authentication.mechanisms=SCRAM-SHA-256",)),
+        ("authorization.rules_file", ()),
+    ],
+)
+def test_settings_whose_files_are_not_there_are_not_ok(name: str, more: tuple[str, ...], tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    given = [word for setting in (f"{name}={missing}", *more) for word in ("--set", setting)]
+    code, out, err = kcoord("check-config", *given)
+    assert (code, out) == (2, "")
+    assert f"{missing}" in err
+    assert "No such file" in err
+
+
 def test_the_defaults_can_be_printed() -> None:
     assert kcoord("check-config", "--defaults") == (0, default_file(), "")
 
