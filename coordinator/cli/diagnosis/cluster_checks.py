@@ -37,6 +37,7 @@ def cluster_checks(
     yield leaders_check(cluster)
     yield replicas_check(cluster)
     yield first_replicas_check(cluster)
+    yield racks_check(cluster)
     yield moves_check(cluster)
     yield zookeeper_check(cluster)
     yield kafka_check(facts)
@@ -168,6 +169,29 @@ def first_replicas_check(cluster: ClusterView) -> Check:
         "led so",
         "once that is in sync it leads again by itself (cluster.balance_delay_ms), or now: `kcoord shard elect "
         "--execute`",
+    )
+
+
+def racks_check(cluster: ClusterView) -> Check:
+    """Check that the replicas of every shard are on as many racks as they can be, where nodes are on several."""
+    racks = {node.described.node_id: node.described.rack for node in cluster.nodes if node.described.rack}
+    known = set(racks.values())
+    if len(known) < 2:
+        return Check("racks", "skip", counted(len(known), "rack"), "nodes name their rack by node.rack")
+    crowded = [
+        shard.shard
+        for shard in cluster.shards
+        if all(node in racks for node in shard.target)
+        and len({racks[node] for node in shard.target}) < min(len(shard.target), len(known))
+    ]
+    return _of_shards(
+        "racks",
+        "warn",
+        [f"{shards_have(crowded)} replicas on fewer racks than they could be on"] if crowded else [],
+        len(cluster.shards) - len(crowded),
+        len(cluster.shards),
+        "spread so",
+        "`kcoord shard reassign --nodes NODE,...` with the ids of all nodes shows how they would be spread",
     )
 
 

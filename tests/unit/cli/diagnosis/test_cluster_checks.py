@@ -64,6 +64,7 @@ def test_a_cluster_that_is_well_has_every_check_ok_and_says_what_was_found() -> 
         "leaders": ("ok", "2 of 2 shards led"),
         "in-sync": ("ok", "2 of 2 shards whole"),
         "first-replicas": ("ok", "2 of 2 shards led so"),
+        "racks": ("skip", "1 rack"),
         "moves": ("ok", "none waits"),
         "zookeeper": ("ok", "3 of 3 hear it"),
         "kafka": ("ok", "k1"),
@@ -74,7 +75,12 @@ def test_a_coordinator_that_is_alone_is_not_asked_for_what_a_cluster_has() -> No
     alone = node(1, described=NodeDescription(1, "ready", "h", 1, is_heard=True))
     single = replace(shard(0, isr=(1,)), replicas=(1,))
     found = checks(cluster(single, nodes=(alone,), cluster_id=None, controller=None, min_insync_replicas=1), {1: FACTS})
-    assert {name for name, check in found.items() if check.status == "skip"} == {"cluster-id", "releases", "zookeeper"}
+    assert {name for name, check in found.items() if check.status == "skip"} == {
+        "cluster-id",
+        "releases",
+        "racks",
+        "zookeeper",
+    }
     assert {check.status for check in found.values()} == {"skip", "ok"}
 
 
@@ -111,6 +117,31 @@ def test_what_is_not_as_it_should_be_is_said_with_what_to_do(
     assert check.status == status
     assert words in check.why
     assert ";" in check.why, "what to do follows what is wrong"
+
+
+@pytest.mark.parametrize(
+    ("racks", "replicas", "status"),
+    [
+        (("a", "b", "c"), (1, 2, 3), "ok"),
+        (("a", "a", "b"), (1, 2, 3), "ok"),
+        (("a", "a", "b"), (1, 2), "warn"),
+        (("a", "a", "b"), (1, 3), "ok"),
+        (("a", "", "b"), (1, 2), "ok"),
+        (("a", "a", "a"), (1, 2, 3), "skip"),
+        (("", "", ""), (1, 2, 3), "skip"),
+    ],
+)
+def test_replicas_are_on_as_many_racks_as_there_are(
+    racks: tuple[str, ...], replicas: tuple[int, ...], status: str
+) -> None:
+    nodes = tuple(
+        node(number, described=NodeDescription(number, "ready", "h", number, 1, rack))
+        for number, rack in enumerate(racks, 1)
+    )
+    check = checks(cluster(shard(0, replicas=replicas, isr=replicas), nodes=nodes))["racks"]
+    assert check.status == status
+    if status == "warn":
+        assert check.why.startswith("shard 0 has replicas on fewer racks than they could be on; `kcoord shard reassign")
 
 
 def test_a_node_that_answers_once_and_not_again_fails() -> None:

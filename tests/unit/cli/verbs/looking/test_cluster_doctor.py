@@ -39,6 +39,7 @@ def test_every_node_is_asked_whichever_is_named_and_all_is_well() -> None:
         "leaders": "ok",
         "in-sync": "ok",
         "first-replicas": "ok",
+        "racks": "ok",
         "moves": "ok",
         "zookeeper": "ok",
         "kafka": "ok",
