@@ -193,6 +193,7 @@ class AsyncConsumer(Looks, AsyncShell):
             if record is not None:
                 return record
             has_begun = False
+            await _turn_of_others()
             async with self._handing_over(self._settings["consumer_timeout_ms"] / 1000) as left_s:
                 mark, has_begun = reading.mark(), True
                 self._bell.has_news = False
@@ -242,6 +243,7 @@ class AsyncConsumer(Looks, AsyncShell):
 
     async def _take(self, timeout_s: float, flow: Callable[[float], Flow[T]]) -> T:
         """Return what a flow takes; if anything goes wrong on the way it counts as not returned."""
+        await _turn_of_others()
         async with self._handing_over(timeout_s) as left_s:
             mark = self._reading.mark()
             try:
@@ -420,6 +422,14 @@ _GIVING: Final = (AsyncConsumer._next.__code__, AsyncConsumer._take.__code__)
 
 class _NoTurnError(Exception):
     """Other tasks had records handed over for as long as this one could wait."""
+
+
+async def _turn_of_others() -> None:
+    """Let the loop's other tasks, time-outs and cancellation go first: where records are there nothing is waited for.
+
+    It comes before the consumer's turn is taken, so that nobody finds that taken by a call that does nothing yet.
+    """
+    await asyncio.sleep(0)
 
 
 def _current_task() -> asyncio.Task[Any] | None:

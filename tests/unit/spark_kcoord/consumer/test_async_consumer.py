@@ -158,6 +158,66 @@ async def test_a_task_that_is_cancelled_with_its_records_in_hand_gives_them_to_t
         assert await rig.offsets() == [(0, at) for at in range(4)]
 
 
+Read = Callable[[AsyncRig], Awaitable[Any]]
+
+READS: dict[str, Read] = {
+    "getone": lambda rig: rig.getone(),
+    "getmany": lambda rig: rig.getmany(max_records=1),
+    "getmany_arrow": lambda rig: rig.getmany_arrow(max_records=1),
+}
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@on_loop
+async def test_a_stop_in_another_task_ends_one_that_reads_what_is_there_already(read: Read) -> None:
+    rig = AsyncRig({("t", 0): 10_000}, max_poll_records=1)
+    await rig.getone()
+
+    async def drain() -> int:
+        for count in range(9_000):
+            try:
+                await read(rig)
+            except errors.ConsumerClosedError:
+                return count
+        return 9_000
+
+    draining = asyncio.create_task(drain())
+    await asyncio.sleep(0)
+    await rig.stop()
+    assert await draining < 100
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+@on_loop
+async def test_a_task_that_reads_what_is_there_already_can_be_cancelled_and_loses_nothing(read: Read) -> None:
+    async with AsyncRig({("t", 0): 10_000}, max_poll_records=1) as rig:
+        found = [(await rig.getone()).offset]
+
+        async def drain() -> None:
+            while found[-1] < 9_000:
+                await read(rig)
+                found.append(found[-1] + 1)
+
+        draining = asyncio.create_task(drain())
+        await turns()
+        draining.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await draining
+        assert (await rig.getone()).offset == found[-1] + 1
+
+
+@on_loop
+async def test_a_call_without_time_has_records_beside_a_task_that_reads_what_is_there_already() -> None:
+    async with AsyncRig({("t", 0): 1_000, ("t", 1): 1_000}, max_poll_records=1) as rig:
+        await rig.getone()
+        rig.member.give(owned(0), owned(1))
+
+        async def read(partition: TopicPartition) -> list[int]:
+            return [len(await rig.getmany(partition, timeout_ms=0)) for _ in range(50)]
+
+        assert await asyncio.gather(read(P0), read(P1)) == [[1] * 50, [1] * 50]
+
+
 @on_loop
 async def test_a_commit_goes_out_beside_a_waiting_getmany_and_means_what_was_returned() -> None:
     async with AsyncRig({("t", 0): 4}, enable_auto_commit=False) as rig:
