@@ -85,6 +85,8 @@ class AsyncShell:
         finally:
             self._tellings -= {telling}
             _TELLING.set(before)
+            # The bell wakes who waits already: what rang meanwhile is to be heard by whoever waits next.
+            self._bell.ring()
 
     @property
     def _is_told(self) -> bool:

@@ -215,7 +215,7 @@ async def test_a_call_without_time_has_records_beside_a_task_that_reads_what_is_
         async def read(partition: TopicPartition) -> list[int]:
             return [len(await rig.getmany(partition, timeout_ms=0)) for _ in range(50)]
 
-        assert await asyncio.gather(read(P0), read(P1)) == [[1] * 50, [1] * 50]
+        assert list(await asyncio.gather(read(P0), read(P1))) == [[1] * 50, [1] * 50]
 
 
 @on_loop
@@ -412,6 +412,52 @@ async def test_a_listener_may_not_wait_for_such_a_task_either_while_a_callback_r
         with pytest.raises(errors.WrongThreadError, match="listener"):
             await asyncio.wait_for(reading, LONG_S)
         await committing
+
+
+class Awaits:
+    """A listener whose methods await something while `meanwhile` happens, the first time."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self._meanwhile = [meanwhile]
+
+    async def _await(self, *_: Any) -> None:
+        if self._meanwhile:
+            self._meanwhile.pop()()
+        await turns()
+
+    on_partitions_assigned = on_partitions_revoked = on_partitions_lost = _await
+
+
+@on_loop
+async def test_partitions_that_come_while_a_listener_awaits_are_read_at_once() -> None:
+    def come() -> None:
+        rig.member.give(owned(0), owned(1))
+        rig._bell.ring()
+
+    async with AsyncRig({("t", 0): 0, ("t", 1): 1}, topics=()) as rig:
+        rig.is_still = True
+        rig.subscribe(["t"], listener=Awaits(come))  # type: ignore[arg-type]
+        reading = asyncio.create_task(rig.getone())
+        await turns(50)
+        assert reading.done(), "it waits for a bell that has rung already"
+        assert (await reading).partition == 1
+
+
+@on_loop
+async def test_partitions_that_come_while_a_listener_awaits_end_a_wait_for_them_at_once() -> None:
+    def come() -> None:
+        rig.member.give(owned(0))
+        rig._bell.ring()
+
+    async with AsyncRig({("t", 0): 1}) as rig:
+        rig.is_still = True
+        await rig.getone()
+        rig.subscribe(["t"], listener=Awaits(come))  # type: ignore[arg-type]
+        rig.member.give(is_complete=False)
+        waiting = asyncio.create_task(rig.wait_for_assignment())
+        await turns(50)
+        assert waiting.done(), "it waits for a bell that has rung already"
+        assert await waiting == {P0}
 
 
 @on_loop
