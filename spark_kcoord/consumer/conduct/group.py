@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from coordinator.protocol.columns import OffsetToCommit
@@ -70,6 +71,21 @@ def make_member(settings: MemberSettings, on_change: Callable[[], None]) -> Memb
     return MemberClient(settings, on_change=on_change)
 
 
+@dataclass(slots=True)
+class _Place:
+    """One member from when it is made until it is forgotten, and its call to join."""
+
+    member: MemberPort | None = None
+    joining: Future[Joined] | None = None
+
+    def drop(self) -> None:
+        """Close the member's connection and forget it."""
+        member = self.member
+        if member is not None:
+            member.close()
+        self.member = None
+
+
 class Group:
     """A consumer's place in its group, from one subscription to the next."""
 
@@ -77,8 +93,7 @@ class Group:
         self._settings = settings
         self._on_change = on_change
         self._make = make
-        self._member: MemberPort | None = None
-        self._joining: Future[Joined] | None = None
+        self._place = _Place()
         self._subscription = Subscription()
         self.kafka_bootstrap: tuple[str, ...] = ()
         """Kafka's addresses as the coordinator told them, empty before the first join."""
@@ -86,11 +101,12 @@ class Group:
     def subscribe(self, subscription: Subscription) -> None:
         """Read this from now on; the first time that makes the member."""
         self._subscription = subscription
-        if self._member is None:
+        member = self._place.member
+        if member is None:
             self._start()
             return
         try:
-            self._member.resubscribe(member_settings(self._settings, subscription))
+            member.resubscribe(member_settings(self._settings, subscription))
         except KcoordError:
             # It was refused for good, or has left: another one asks anew.
             self.drop()
@@ -98,46 +114,51 @@ class Group:
 
     def _start(self) -> MemberPort:
         """Begin to join, unless that is under way: the member tries on when a call to join was given up."""
-        if self._member is None:
-            self._joining = None
-            self._member = self._make(member_settings(self._settings, self._subscription), self._on_change)
-        if self._joining is None or (self._joining.done() and self._joining.exception() is not None):
-            self._joining = self._member.ask(JoinCall())
-        return self._member
+        place, member = self._place, self._place.member
+        if member is None:
+            member = self._make(member_settings(self._settings, self._subscription), self._on_change)
+            place = self._place = _Place(member)
+        if place.joining is None or (place.joining.done() and place.joining.exception() is not None):
+            place.joining = member.ask(JoinCall())
+        return member
 
     def look(self) -> Assignment | None:
         """Return what is owned now, None after it was left alone and has left; raises why it cannot be a member.
 
         Without a member it begins to join.
         """
+        member = self._place.member
         try:
             member = self._start()
             member.polled()
             assignment = member.assignment()
         except MemberClosedError as error:
-            if self._member is None or not self._member.is_left_alone:
+            if member is None or not member.is_left_alone:
                 raise translated(error) from error
             _log.warning("%s It joins again.", error)
             return None
         except KcoordError as error:
             raise translated(error) from error
-        if self._joining is None or not self._joining.done() or self._joining.exception() is not None:
+        joining = self._place.joining
+        if joining is None or not joining.done() or joining.exception() is not None:
             return _NOTHING  # nothing that is granted can be read before it is known where Kafka is
-        self.kafka_bootstrap = self._joining.result().kafka_bootstrap
+        self.kafka_bootstrap = joining.result().kafka_bootstrap
         return assignment
 
     def note(self, offsets: Sequence[OffsetToCommit]) -> None:
         """Say up to where partitions are done."""
-        if offsets and self._member is not None:
+        member = self._place.member
+        if offsets and member is not None:
             with _over_when_closed():
-                self._member.note_positions(offsets)
+                member.note_positions(offsets)
 
     def release(self, finals: Sequence[FinalOffset]) -> None:
         """Let go of partitions."""
-        if finals and self._member is not None:
+        member = self._place.member
+        if finals and member is not None:
             with _over_when_closed():
                 for portion in portions(finals, bytes_of):
-                    self._member.release(portion)
+                    member.release(portion)
 
     def commit(self, offsets: Sequence[OffsetToCommit], timeout_ms: int | None = None) -> list[Future[Any]]:
         """Commit offsets; the answers come in portions, in order."""
@@ -149,30 +170,35 @@ class Group:
         return self._joined().ask(ReportCall(tuple(positions)))
 
     def _joined(self) -> MemberPort:
-        if self._member is None:
+        member = self._place.member
+        if member is None:
             raise CoordinatorUnavailableError("The consumer is not in its group now: the next poll joins it again.")
-        return self._member
+        return member
 
     def leave(self, finals: Sequence[FinalOffset], timeout_ms: int) -> Future[Any] | None:
         """Leave the group with final offsets; the future is done when that is answered. `drop` goes after it."""
-        if self._member is None:
+        member = self._place.member
+        if member is None:
             return None
         try:
-            return self._member.ask(LeaveCall(tuple(finals)), timeout_ms)
+            return member.ask(LeaveCall(tuple(finals)), timeout_ms)
         except KcoordError:
             return None
 
-    def drop(self) -> None:
-        """Close the member's connection and forget it."""
-        if self._member is not None:
-            self._member.close()
-        self._member = self._joining = None
+    @property
+    def drop(self) -> Callable[[], None]:
+        """The call that closes the connection of the member that there is now, and forgets that one.
+
+        It may be made on another thread, and end when the group has another member already.
+        """
+        return self._place.drop
 
     def abandon(self) -> None:
         """Have the member's connection closed without waiting for it."""
-        if self._member is not None:
+        member = self._place.member
+        if member is not None:
             with _over_when_closed():
-                self._member.ask(LeaveCall())
+                member.ask(LeaveCall())
 
 
 @contextmanager

@@ -16,7 +16,9 @@ from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import FinalOffset
 from spark_kcoord.consumer import errors
 from spark_kcoord.consumer.values import TopicPartition
-from tests.helpers.fake_consuming import AsyncRig, owned
+from spark_kcoord.errors import MemberClosedError
+from spark_kcoord.member.settings import MemberSettings
+from tests.helpers.fake_consuming import AsyncRig, FakeMember, owned
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -604,6 +606,74 @@ async def test_a_with_block_that_ends_by_an_exception_does_not_count_the_record_
             await rig.getone()
             raise RuntimeError
     assert rig.member.left_with == [final(0, None)]
+
+
+class SlowToClose:
+    """A member's close that goes on, the first time, until it may end; the member does nothing else any more."""
+
+    def __init__(self, member: FakeMember) -> None:
+        self.has_begun, self._may_end = threading.Event(), threading.Event()
+        self._threads: list[threading.Thread] = []
+        member.close = self._close  # type: ignore[method-assign]
+        member.resubscribe = self._refuse  # type: ignore[method-assign]
+
+    def _close(self) -> None:
+        if not self.has_begun.is_set():
+            self._threads.append(threading.current_thread())
+            self.has_begun.set()
+            self._may_end.wait(LONG_S)
+
+    def _refuse(self, settings: MemberSettings) -> None:
+        raise MemberClosedError("it has left")
+
+    async def cancel_in_it(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a task when it waits for that."""
+        while not self.has_begun.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def end(self) -> None:
+        """Let it end, with all that follows on its thread."""
+        self._may_end.set()
+        for thread in self._threads:
+            thread.join()
+
+
+@on_loop
+async def test_a_subscription_keeps_its_member_when_an_unsubscribe_ends_late_that_was_cancelled() -> None:
+    async with AsyncRig() as rig:
+        await rig.getmany()
+        closing = SlowToClose(rig.member)
+        await closing.cancel_in_it(asyncio.create_task(rig.unsubscribe()))
+        rig.subscribe(["t"])
+        closing.end()
+        assert (len(await rig.offsets()), len(rig.members)) == (10, 2)
+
+
+@on_loop
+async def test_a_consumer_keeps_the_member_that_it_made_after_a_lapse_when_the_old_one_is_closed_late() -> None:
+    async with AsyncRig() as rig:
+        await rig.getmany()
+        closing = SlowToClose(rig.member)
+        rig.member.is_left_alone, rig.member.failure = True, MemberClosedError("it was not polled for 300 s")
+        await closing.cancel_in_it(asyncio.create_task(rig.getmany()))
+        await rig.getmany()
+        closing.end()
+        assert (len(await rig.offsets()), len(rig.members)) == (10, 2)
+
+
+@on_loop
+async def test_a_call_that_closes_a_member_closes_no_later_one_however_late_it_begins() -> None:
+    async with AsyncRig() as rig:
+        await rig.getmany()
+        close_it = rig._flows.group.drop
+        await rig.unsubscribe()
+        rig.subscribe(["t"])
+        close_it()
+        await rig.getmany()
+        assert [member.is_closed for member in rig.members] == [True, False]
 
 
 @on_loop
