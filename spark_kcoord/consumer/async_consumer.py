@@ -178,7 +178,8 @@ class AsyncConsumer(Looks, AsyncShell):
         try:
             record = await self._next(())
         except ConsumerClosedError:
-            if not self._guard.is_at_home:
+            is_ending = self._flows.is_closed or self._flows.is_closing
+            if not (self._guard.is_at_home and is_ending):
                 raise
             record = None
         if record is None:

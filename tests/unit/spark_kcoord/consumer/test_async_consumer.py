@@ -111,6 +111,22 @@ async def test_an_iteration_ends_when_the_consumer_is_stopped_by_another_task() 
         await rig.getone()
 
 
+@pytest.mark.parametrize("error", [errors.ConsumerClosedError("another one"), errors.CommitRefusedError("it is m2's")])
+@on_loop
+async def test_an_iteration_of_a_consumer_that_is_open_does_not_hide_an_error(error: Exception) -> None:
+    def callback(offsets: Any, outcome: Any) -> None:
+        raise error
+
+    async def read_all() -> None:
+        async for _ in rig:
+            rig.commit_async(callback=callback)
+
+    async with AsyncRig({("t", 0): 2}, max_poll_records=1) as rig:
+        with pytest.raises(type(error)):
+            await read_all()
+        assert (await rig.getone()).offset == 1
+
+
 @on_loop
 async def test_getmany_returns_the_records_of_the_partitions_that_are_named() -> None:
     async with AsyncRig({("t", 0): 2, ("t", 1): 2}) as rig:
