@@ -16,6 +16,7 @@ __all__ = [
     "DataLossError",
     "KafkaAwayError",
     "KcoordError",
+    "LeftAloneError",
     "MemberClosedError",
     "OptionError",
     "RefusedError",
@@ -75,6 +76,10 @@ class MemberClosedError(KcoordError):
     """A member was asked for something after its end."""
 
     doc_code = "KC-2005"
+
+
+class LeftAloneError(MemberClosedError):
+    """A member was asked for something after it had left, because its user had asked for nothing for too long."""
 
 
 class RefusedError(KcoordError):

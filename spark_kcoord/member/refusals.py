@@ -11,7 +11,7 @@ from coordinator.protocol.claim_columns import is_whole
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ClaimStatuses, Outcomes
 from coordinator.protocol.text.addresses import format_address
-from spark_kcoord.errors import CoordinatorAwayError, KcoordError, MemberClosedError, RefusedError
+from spark_kcoord.errors import CoordinatorAwayError, KcoordError, LeftAloneError, MemberClosedError, RefusedError
 from spark_kcoord.member.settings import BOOTSTRAP_OPTION, TIMEOUT_OPTION, MemberSettings
 
 LOST_MEMBERSHIP: Final = frozenset(
@@ -143,7 +143,7 @@ def not_joined(settings: MemberSettings) -> KcoordError:
 
 def left_alone(settings: MemberSettings) -> KcoordError:
     """Say that the member has left because its user asked for nothing."""
-    return MemberClosedError(
+    return LeftAloneError(
         f"The member has left group '{settings.group_id}': it was not polled for "
         f"{(settings.max_poll_interval_ms or 0) / 1000:g} s ({settings.speech.option} 'max_poll_interval_ms')."
     )

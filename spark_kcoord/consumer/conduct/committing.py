@@ -40,7 +40,7 @@ from spark_kcoord.consumer.errors import (
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import must_be_offset, must_be_partitions
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, LeftAloneError
 from spark_kcoord.member.speech import CONSUMER
 
 __all__ = ["Committer"]
@@ -93,7 +93,7 @@ class Committer:
         except TimeoutError:
             raise CoordinatorUnavailableError(f"The commit was not answered within {timeout_s:g} s.") from None
         except KcoordError as error:
-            raise translated(error) from error
+            raise _failure(error, asked) from error
         self._must_be_accepted(asked, _in_order(asked, results))
 
     def commit_async(self, offsets: Any, callback: Callback | None) -> None:
@@ -155,7 +155,7 @@ class Committer:
         try:
             futures = self._group.commit(committing.offsets)
         except KcoordError as error:
-            self._async.answered(committing, translated(error))
+            self._async.answered(committing, _failure(error, committing.offsets))
             return
         self._out.append((committing, futures))
 
@@ -164,7 +164,9 @@ class Committer:
         for future in futures:
             error = future.exception()
             if error is not None:
-                return translated(error) if isinstance(error, KcoordError) else RuntimeError(str(error))
+                if isinstance(error, KcoordError):
+                    return _failure(error, committing.offsets)
+                return RuntimeError(str(error))
             results += future.result()
         try:
             self._must_be_accepted(committing.offsets, _in_order(committing.offsets, results))
@@ -260,6 +262,14 @@ class Committer:
             )
         assert isinstance(response, CommitOffsetsResponse)
         return results_of(asked, response.refused)
+
+
+def _failure(error: KcoordError, asked: Sequence[OffsetToCommit]) -> KcoordError:
+    """Return why a commit failed as the consumer's own error: one whose member has left is not closed for that."""
+    if isinstance(error, LeftAloneError):
+        keys = [(one.topic, one.partition) for one in asked]
+        return CommitRefusedError(f"{error} The next poll joins again, and what is not committed is read again.", keys)
+    return translated(error)
 
 
 def _in_order(asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> list[PartitionResult]:

@@ -30,6 +30,7 @@ from coordinator.protocol.parts import (
     StartPartition,
     Subscription,
 )
+from spark_kcoord.errors import LeftAloneError
 from spark_kcoord.member.core.events import (
     CallMade,
     CommitCall,
@@ -411,6 +412,7 @@ def test_a_member_whose_user_does_not_come_back_leaves_with_what_is_done() -> No
     left = pair.answer(LeaveGroup, LeaveGroupResponse())
     assert left.partitions == (FinalOffset("t", 0, 10, 7), FinalOffset("t", 1, 10))
     assert pair.member.is_left_alone
+    assert isinstance(pair.member.failure, LeftAloneError)
     assert "max_poll_interval_ms" in str(pair.member.failure)
 
 
