@@ -87,6 +87,8 @@ class Reading:
         most = 2**62 if max_records is None else self._most(max_records)
         if max_bytes is not None and (not isinstance(max_bytes, int) or isinstance(max_bytes, bool)):
             raise TypeError("max_bytes must be an integer")
+        if max_bytes is not None and max_bytes <= 0:
+            raise ValueError("max_bytes must be positive")
         pieces = yield from self._pieces(timeout_s, most, max_bytes, keys)
         found = [piece.rows.select(self._columns) for piece in pieces]
         self._flows.machine.mark_returned(pieces)

@@ -1038,6 +1038,8 @@ def test_a_log_that_was_cut_back_goes_on_there_or_fails_by_the_policy() -> None:
         (lambda rig: rig.offsets_for_times({P0: 2**63}), ValueError),
         (lambda rig: rig.partitions_for_topic(5), TypeError),
         (lambda rig: rig.poll_arrow(max_bytes="many"), TypeError),
+        (lambda rig: rig.poll_arrow(max_bytes=0), ValueError),
+        (lambda rig: rig.poll_arrow(max_bytes=-1), ValueError),
         (lambda rig: rig.close(timeout_ms="soon"), TypeError),
         (lambda rig: rig.close(timeout_ms=-1), ValueError),
     ],
