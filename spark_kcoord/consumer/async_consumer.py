@@ -58,7 +58,6 @@ class AsyncConsumer(Looks, AsyncShell):
         group_id: str | None = None,
         **settings: Any,
     ) -> None:
-        self._is_made = False
         self._settings = parse_settings(together(settings, coordinators, group_id))
         self._topics = topics
         self._guard = Guard()

@@ -55,7 +55,6 @@ class Consumer(Looks, Shell):
         group_id: str | None = None,
         **settings: Any,
     ) -> None:
-        self._is_made = False
         self._settings = parse_settings(together(settings, coordinators, group_id))
         self._guard = Guard()
         self._bell = Bell()

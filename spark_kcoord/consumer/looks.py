@@ -23,6 +23,8 @@ class Looks(ABC):
     _settings: Settings
     _flows: Flows
     _calls: Calls
+    _is_made = False
+    """True once its constructor has come to its end: it has nothing to leave before."""
 
     @abstractmethod
     def _look(self, work: Callable[[], T]) -> T:
@@ -105,6 +107,10 @@ class Looks(ABC):
     ) -> None:
         """Commit without waiting; a later call tells `callback` the offsets and None, or why they were refused."""
         self._look(lambda: self._calls.commit_async(offsets, callback))
+
+    def __reduce__(self) -> str:
+        """Refuse to be copied and pickled: there is one member, of one process, which its end leaves."""
+        raise TypeError("a consumer belongs to the process that made it and cannot be copied or pickled")
 
     def __repr__(self) -> str:
         """Return its group and subscription."""
