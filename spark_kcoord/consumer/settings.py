@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from coordinator.protocol.text.addresses import Address
 from coordinator.protocol.vocabulary import AssignorName, Handover
-from spark_kcoord.consumer.errors import SettingError
-from spark_kcoord.errors import OptionError
+from spark_kcoord.consumer.errors import SettingError, translated
+from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.fetch.decoding.columns import COLUMNS
 from spark_kcoord.options.kafka_settings import KafkaSettings, parse_kafka_options
 from spark_kcoord.options.source_options import coordinators_at
 
-__all__ = ["NOT_HERE", "SETTINGS", "WITHOUT_EFFECT", "Setting", "Settings", "parse_settings"]
+__all__ = ["NOT_HERE", "SETTINGS", "WITHOUT_EFFECT", "Setting", "Settings", "own_error", "parse_settings"]
 
 _NEEDED: Final = ("topic", "partition", "offset")
 
@@ -407,6 +407,11 @@ def _as_option(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+def own_error(error: KcoordError) -> KcoordError:
+    """Return an error as the consumer's own: that of an option names the setting that stands for it."""
+    return SettingError(_in_own_names(str(error))) if isinstance(error, OptionError) else translated(error)
 
 
 def _in_own_names(message: str) -> str:

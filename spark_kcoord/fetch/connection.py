@@ -20,9 +20,10 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import MetadataRequest
 
-from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.errors import KafkaAwayError, KcoordError, OptionError
 from spark_kcoord.fetch.library_log import quieten
 from spark_kcoord.fetch.receiving.receive_path import path_wished, read_in_place, take_path
+from spark_kcoord.fetch.tls_files import TlsFiles, tls_files_of
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
 __all__ = ["Backoff", "KafkaClient", "TopicMetadata", "describe_failure", "unreachable"]
@@ -75,8 +76,9 @@ class Backoff:
 
 @dataclass(slots=True)
 class _Known:
-    """The things that clients beside each other know together: topics, the last metadata, and who connects by it."""
+    """Things that clients beside each other share: their TLS, topics, the last metadata, and who connects by it."""
 
+    tls: TlsFiles | None
     topics: dict[str, TopicMetadata] = field(default_factory=dict)
     metadata: Any = None
     managers: list[KafkaConnectionManager] = field(default_factory=list)
@@ -98,9 +100,11 @@ class KafkaClient:
         self._known: _Known
         if beside is None:
             self._net = NetworkSelector(client_id=config["client_id"], slow_task_threshold_secs=0)
-            self._known = _Known()
+            self._known = _Known(tls_files_of(settings))
         else:
             self._net, self._known = beside._net, beside._known
+        if self._known.tls is not None:
+            config["ssl_context"] = self._known.tls
         self._manager = KafkaConnectionManager(
             self._net,
             bootstrap_servers=list(settings.servers),
@@ -126,14 +130,21 @@ class KafkaClient:
         return cluster_id
 
     def run(self, work: Callable[[], Awaitable[T]], timeout_s: float) -> T:
-        """Run ``work`` to its end on the calling thread; raises KafkaTimeoutError when it takes longer."""
+        """Run ``work`` to its end on the calling thread; raises KafkaTimeoutError when it takes longer.
+
+        Raises OptionError where a file of TLS cannot be used.
+        """
 
         async def bounded() -> T:
             pending = self._net.call_soon_with_future(work)
             result: T = await self._manager.wait_for(pending, timeout_s * 1000)
             return result
 
-        result: T = self._net.run(bounded)
+        try:
+            result: T = self._net.run(bounded)
+        except OptionError as error:
+            # The message has the reason; the library's own traceback would bury it.
+            raise OptionError(str(error)) from None
         return result
 
     def start(self, work: Callable[[], Awaitable[T]]) -> Any:

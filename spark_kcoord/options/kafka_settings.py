@@ -197,7 +197,8 @@ _JAAS_FIELD: Final = re.compile(r"""(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\
 class KafkaSettings:
     """The settings to reach and read Kafka; hashable, so connections can be kept by it. Its repr shows no secret.
 
-    ``client`` holds settings of kafka-python's connection manager as (name, value) pairs.
+    ``client`` holds settings of kafka-python's connection manager as (name, value) pairs, and ``file_options`` the
+    options that gave those that are files, for messages.
     """
 
     servers: tuple[str, ...] = ()
@@ -212,6 +213,7 @@ class KafkaSettings:
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     metadata_max_age_ms: int = 300_000
+    file_options: tuple[tuple[str, str], ...] = ()
 
     @property
     def isolation_level(self) -> str:
@@ -219,6 +221,7 @@ class KafkaSettings:
         return "read_committed" if self.is_read_committed else "read_uncommitted"
 
 
+_FILES: Final = frozenset({"ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile"})
 _FETCH_FIELDS: Final[Mapping[str, str]] = {
     "kafka.client.rack": "rack",
     "kafka.check.crcs": "check_crcs",
@@ -239,6 +242,7 @@ def parse_kafka_options(given: Mapping[str, str]) -> KafkaSettings:
     for option in _given_options(given):
         if option.client is not None:
             client[option.client] = values[option.name]
+    files = {option.client: option.name for option in _given_options(given) if option.client in _FILES}
     _refuse_java_stores(values)
     if values.get("kafka.ssl.endpoint.identification.algorithm") == "":
         client["ssl_check_hostname"] = False
@@ -253,6 +257,7 @@ def parse_kafka_options(given: Mapping[str, str]) -> KafkaSettings:
         servers=values.get("kafka.bootstrap.servers", ()),
         client=tuple(sorted(client.items())),
         is_read_committed=values.get("kafka.isolation.level") == "read_committed",
+        file_options=tuple(sorted(files.items())),
         **fetch,
     )
 

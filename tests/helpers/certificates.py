@@ -45,6 +45,21 @@ class Authority:
         pair.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         return pair
 
+    def revocations(self, file: str, *revoked: Pair) -> Path:
+        """Write a list of revoked certificates that has those of these pairs in it; return the file."""
+        now = datetime.datetime.now(datetime.UTC)
+        issuer = x509.load_pem_x509_certificate(self._ca.cert_pem.bytes()).subject
+        made = x509.CertificateRevocationListBuilder(issuer, now - YEAR, now + YEAR)
+        for pair in revoked:
+            number = x509.load_pem_x509_certificate(pair.certificate.read_bytes()).serial_number
+            one = x509.RevokedCertificateBuilder(number, now - YEAR).build()
+            made = made.add_revoked_certificate(one)
+        key = serialization.load_pem_private_key(self._ca.private_key_pem.bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        path = self._folder / f"{file}.pem"
+        path.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return path
+
 
 def self_signed(folder: Path, file: str, names: bytes = b"\x30\x0b\x82\x09localhost") -> Pair:
     """Make a certificate that nobody but itself has signed; `names` are its other names (subjectAltName) in DER."""

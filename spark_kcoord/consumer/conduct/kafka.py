@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from coordinator.protocol.ids import TopicPartition as Key
-from spark_kcoord.consumer.errors import ConsumerError, TopicUnknownError, translated
+from spark_kcoord.consumer.errors import ConsumerError, TopicUnknownError
+from spark_kcoord.consumer.settings import own_error
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import COLUMNS
 from spark_kcoord.fetch.offsets import KafkaLookup
@@ -122,7 +123,7 @@ class Lookup:
         except UnknownTopicError as error:
             raise TopicUnknownError(_in_own_words(str(error))) from error
         except KcoordError as error:
-            raise translated(type(error)(_in_own_words(str(error)))) from error
+            raise own_error(type(error)(_in_own_words(str(error)))) from error
         except BaseException:
             self.close()
             raise

@@ -24,7 +24,7 @@ from spark_kcoord.consumer.errors import (
     StartNotKnownError,
     translated,
 )
-from spark_kcoord.consumer.settings import Settings
+from spark_kcoord.consumer.settings import Settings, own_error
 from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, AT_END, Trouble
@@ -81,7 +81,7 @@ class Troubles:
             what = f"{trouble.error} Seek beyond offset {trouble.position} of {where} to pass it."
             raise CorruptRecordError(what, *trouble.key, trouble.position) from trouble.error
         self._machine.retry(trouble.key)
-        raise translated(trouble.error) from trouble.error
+        raise own_error(trouble.error) from trouble.error
 
     def raise_without_start(self, key: Key) -> None:
         """Raise StartNotKnownError if nobody says where a partition starts that was assigned by hand."""

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import kafka.errors as kafka_errors
 
-from spark_kcoord.errors import KcoordError
+from spark_kcoord.errors import KcoordError, OptionError
 from spark_kcoord.fetch.connection import KafkaClient, describe_failure
 from spark_kcoord.fetch.decoding.decode import AbortedTransaction, end_of
 from spark_kcoord.fetch.offsets import ask_offsets
@@ -244,13 +244,23 @@ class Tailer:
             if error is None:
                 self._stale.clear()
             else:
-                self._say(error)
+                self._not_looked_up(error)
                 self._look_up_at = now + self._settings.retry_backoff_ms / 1000
         self._stale |= {name for name in self._parts.topics if client.topic(name) is None}
         self._stale &= self._parts.topics
         if self._stale and self._look_up is None and now >= self._look_up_at:
             self._look_up_at = now + self._settings.retry_backoff_ms / 1000
             self._look_up = client.start_soon(partial(self._not_behind_a_fetch().refresh, sorted(self._stale)))
+
+    def _not_looked_up(self, error: BaseException) -> None:
+        """Try on, unless an option keeps everything from Kafka: whoever waits for its partitions is told."""
+        if not isinstance(error, OptionError):
+            self._say(error)
+            return
+        error = error.with_traceback(None)  # the frames of the library would bury it
+        for part in [part for part in self._parts if not part.is_stopped]:
+            part.is_stopped = True
+            self._hand_over_after_raw(Trouble(part.key, part.token, part.position, error))
 
     def _take_resolved(self, client: KafkaClient, now: float) -> None:
         for leader in [leader for leader, (_, answer) in self._resolving.items() if answer.is_done]:
