@@ -59,11 +59,24 @@ class TlsFiles:
         for name, path in zip(names, (certificate, key), strict=True):
             _read(name, path)
         password = read_secret(self.name_of("key_password_file"), self.key_password_file)
+        is_encrypted = False
+
+        def tell_password() -> str:
+            # OpenSSL asks when it finds that the key is encrypted, and would ask a terminal without this.
+            nonlocal is_encrypted
+            is_encrypted = True
+            return password
+
         try:
-            # Without a password OpenSSL would ask for one at the terminal.
-            context.load_cert_chain(certificate, key, password=password)
+            context.load_cert_chain(certificate, key, password=tell_password)
         except (ssl.SSLError, OSError, ValueError) as error:
-            raise FileError(f"{names[0]} {certificate} and {names[1]} {key} cannot be used: {_why(error)}") from None
+            why = self._why_locked() if is_encrypted and not _is_other_key(error) else _why(error)
+            raise FileError(f"{names[0]} {certificate} and {names[1]} {key} cannot be used: {why}") from None
+
+    def _why_locked(self) -> str:
+        setting = self.name_of("key_password_file")
+        given = "has another password" if self.key_password_file else "is not given"
+        return f"the key is encrypted, and {setting} {given}"
 
     def _load_trusted(self, context: ssl.SSLContext) -> None:
         name, trusted = self.name_of("trusted_certificates"), Path(self.trusted_certificates)
@@ -91,13 +104,17 @@ def _read(name: str, path: Path, most_bytes: int = _MOST_BYTES) -> bytes:
         raise FileError(f"{name} {error}") from None
 
 
+def _is_other_key(error: Exception) -> bool:
+    return getattr(error, "reason", None) == "KEY_VALUES_MISMATCH"
+
+
 def _why(error: Exception) -> str:
     reason = getattr(error, "reason", None) or ""
     known = {
         "KEY_VALUES_MISMATCH": "the key is not that of the certificate",
-        "BAD_DECRYPT": "the password of the key is another one",
-        "PEM_LIB": "it is not PEM, or the password of the key is another one",
         "NO_START_LINE": "there is nothing in it that is PEM",
         "NO_CERTIFICATE_OR_CRL_FOUND": "there is no certificate in it",
     }
-    return known.get(reason) or (reason.lower().replace("_", " ") if reason else type(error).__name__)
+    if isinstance(error, ssl.SSLError):
+        return known.get(reason) or reason.lower().replace("_", " ") or "there is nothing of the kind in it that is PEM"
+    return type(error).__name__
