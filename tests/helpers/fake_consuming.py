@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 from weakref import WeakSet
 
@@ -19,7 +19,7 @@ from spark_kcoord.consumer.consumer import Consumer
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.tailing.counts import FetchCounts
-from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, Resolved, Wanted
+from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Resolved, Wanted
 from spark_kcoord.member.core.effects import Joined
 from spark_kcoord.member.core.events import AnyCall, CommitCall, JoinCall, LeaveCall, ReportCall
 from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment
@@ -154,6 +154,8 @@ class FakeFetcher:
     rows_of_chunk: int = 4
     headers: dict[int, Headers] = field(default_factory=dict)
     """Headers of records by their offset."""
+    topic_id: str | None = None
+    """The id of the topic that has the name now."""
     wanted: dict[Key, Wanted] = field(default_factory=dict)
     news_now: list[Fetched] = field(default_factory=list)
     """News that come beside the records."""
@@ -175,12 +177,16 @@ class FakeFetcher:
         news, self.news_now = self.news_now, []
         for key, one in self.wanted.items():
             position = self.at.get((key, one.token), one.position)
+            if one.named_id not in (None, self.topic_id):
+                news.append(OutOfRange(key, one.token, position, is_new_topic=True))
+                continue
             if position < 0:
                 position = self.begins.get(key, 0) if position == -2 else self.ends.get(key, 0)
                 news.append(Resolved(key, one.token, position))
             while position < self.ends.get(key, 0):
                 end = min(self.ends[key], position + self.rows_of_chunk)
-                news.append(chunk(key, one.token, position, end, headers=self.headers))
+                made = chunk(key, one.token, position, end, headers=self.headers)
+                news.append(replace(made, topic_id=self.topic_id))
                 position = end
             self.at[key, one.token] = position
         self.held_bytes += sum(one.size for one in news if isinstance(one, Chunk))

@@ -56,6 +56,8 @@ class Held:
     is_sought: bool = False
     """True from when it is to go on at an offset until Kafka has answered for that."""
     last_epoch: int = NO_EPOCH
+    named_id: str | None = None
+    """The id of the topic that the position is of, where that is known; it may be made again under the same name."""
     end: int | None = None
     high_watermark: int | None = None
     is_told: bool = False
@@ -86,7 +88,7 @@ class Held:
 
     def wanted(self) -> Wanted:
         """Return from where on it is to be fetched."""
-        return Wanted(self.grant.topic_id, self.token, self.fetch_at, self.fetch_epoch)
+        return Wanted(self.grant.topic_id, self.token, self.fetch_at, self.fetch_epoch, self.named_id)
 
     @property
     def may_be_fetched(self) -> bool:
@@ -124,7 +126,7 @@ class Held:
         """Go on somewhere else, with all before it done; return how many bytes of the buffer are free now."""
         self.token, self.stopped_by = token, None
         freed = self.drop()
-        self.start, self.last_epoch = position, NO_EPOCH
+        self.start, self.last_epoch, self.named_id = position, NO_EPOCH, None
         self.position = self.done = position if position >= 0 else None
         self.is_sought = position >= 0
         return freed

@@ -267,7 +267,7 @@ class ConsumerMachine:
     def _take_chunk(self, held: Held, chunk: Chunk) -> None:
         if chunk.start != held.fetch_at or held.position is None:
             return
-        held.is_sought = False
+        held.is_sought, held.named_id = False, chunk.topic_id
         held.end = held.end if chunk.end is None else chunk.end
         held.high_watermark = held.high_watermark if chunk.high_watermark is None else chunk.high_watermark
         if chunk.next_offset > chunk.start:

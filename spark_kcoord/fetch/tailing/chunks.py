@@ -35,6 +35,7 @@ def chunks_of(
     aborted: tuple[AbortedTransaction, ...] | None,
     check_crcs: bool,
     ends: tuple[int, int],
+    topic_id: str | None = None,
 ) -> Iterator[Chunk | Trouble]:
     """Yield the offsets [start, end) of a record set in order; `ends` are the log's readable end and high watermark.
 
@@ -70,7 +71,7 @@ def chunks_of(
             return
         rows = found.rows if found.rows.num_rows else None
         size = 0 if rows is None else _size(rows)
-        yield Chunk(key, token, position, found.next_offset, rows, size, epochs, *ends)
+        yield Chunk(key, token, position, found.next_offset, rows, size, epochs, *ends, topic_id)
         position = found.next_offset
 
 

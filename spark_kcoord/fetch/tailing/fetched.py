@@ -50,13 +50,15 @@ class Rows(Protocol):
 class Wanted:
     """A partition that is to be fetched from a position on, which may be AT_BEGINNING or AT_END.
 
-    Without a `topic_id` it is of whatever topic has the name.
+    Without a `topic_id` it is of whatever topic has the name; the position is then of the topic with the `named_id`,
+    which may have been made again since, where that is known.
     """
 
     topic_id: str | None
     token: int
     position: int
     last_epoch: int = NO_EPOCH
+    named_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,7 +66,8 @@ class Chunk:
     """Offsets [start, next_offset) of a partition: its rows, None where there are none, and the bytes they take.
 
     `epochs` says by which leader they were written: pairs of the offset before which an epoch counts, and the epoch.
-    `end` is the offset after the last readable record of the log, `high_watermark` that of its last record.
+    `end` is the offset after the last readable record of the log, `high_watermark` that of its last record. `topic_id`
+    is that of the topic that they were fetched from, None where it has none.
     """
 
     key: TopicPartition
@@ -76,6 +79,7 @@ class Chunk:
     epochs: tuple[tuple[int, int], ...] = ()
     end: int | None = None
     high_watermark: int | None = None
+    topic_id: str | None = None
 
     def epoch_at(self, offset: int) -> int:
         """Return the epoch of the leader that wrote an offset of the chunk, NO_EPOCH where that is not known."""

@@ -27,7 +27,7 @@ class Part:
     """One partition under one token; before `ready_at` (monotonic clock) it is not asked for.
 
     `is_out` says that a request for it is under way, `was_asked` that one was before, `is_stopped` that nothing more is
-    fetched under its token, `is_by_name` that it may be of any topic of the name.
+    fetched under its token, `is_by_name` that it may be of any topic of the name. It is wanted since `adopted_at`.
     """
 
     key: TopicPartition
@@ -42,6 +42,7 @@ class Part:
     was_asked: bool = False
     is_stopped: bool = False
     is_by_name: bool = False
+    adopted_at: float = 0.0
     end: int | None = None
 
     def put_off(self, now: float, uniform: Callable[[float, float], float]) -> None:
@@ -75,7 +76,7 @@ class Parts:
         """Yield the partitions in turn."""
         return iter(self._parts.values())
 
-    def adopt(self, wanted: Mapping[TopicPartition, Wanted]) -> None:
+    def adopt(self, wanted: Mapping[TopicPartition, Wanted], now: float = 0.0) -> None:
         """Read exactly these; one that is read under the same token goes on where it is."""
         self.topics = frozenset(topic for topic, _ in wanted)
         for key in [key for key in self._parts if key not in wanted]:
@@ -85,7 +86,13 @@ class Parts:
             if known is None or known.token != one.token:
                 self._parts.pop(key, None)
                 self._parts[key] = Part(
-                    key, one.topic_id, one.token, one.position, one.last_epoch, is_by_name=one.topic_id is None
+                    key,
+                    one.topic_id or one.named_id,
+                    one.token,
+                    one.position,
+                    one.last_epoch,
+                    is_by_name=one.topic_id is None,
+                    adopted_at=now,
                 )
 
     def is_current(self, part: Part) -> bool:

@@ -189,10 +189,10 @@ class Tailer:
     def _turn(self, client: KafkaClient) -> None:
         with self._lock:
             wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self._parts.adopt(wanted)
-            self._exchange.keep(self._parts)
         now = time.monotonic()
+        if wanted is not None:
+            self._parts.adopt(wanted, now)
+            self._exchange.keep(self._parts)
         self._take_look_up(client, now)
         self._take_resolved(client, now)
         for place in [place for place, request in self._requests.items() if request.response.is_done]:
@@ -343,7 +343,8 @@ class Tailer:
             part.topic_id = topic.topic_id
         leader, epoch = topic.leaders.get(part.key[1], (-1, -1))
         is_other = part.topic_id is not None and topic.topic_id not in (None, part.topic_id)
-        if is_other and part.is_by_name and topic.error is None:
+        # What was learned before the partition was wanted may be older than the topic that its position is of.
+        if is_other and part.is_by_name and topic.error is None and topic.learned_at >= part.adopted_at:
             part.is_stopped = True
             self._hand_over_after_raw(OutOfRange(part.key, part.token, part.position, is_new_topic=True))
             return None
@@ -420,7 +421,7 @@ class Tailer:
     def _tell_end(self, part: Part, answer: PartAnswer) -> None:
         if answer.readable_end != part.end and answer.readable_end >= 0:
             part.end = answer.readable_end
-            known = (answer.readable_end, answer.high_watermark)
+            known = (answer.readable_end, answer.high_watermark, part.topic_id)
             self._hand_over_after_raw(Chunk(part.key, part.token, part.position, part.position, None, 0, (), *known))
 
     def _fail(self, part: Part, error: kafka_errors.KafkaError, now: float) -> None:
@@ -449,6 +450,7 @@ class Tailer:
             aborted=raw.aborted,
             check_crcs=self._settings.check_crcs,
             ends=(raw.readable_end, raw.high_watermark),
+            topic_id=raw.part.topic_id,
         ):
             if isinstance(one, Trouble):
                 raw.part.is_stopped = True

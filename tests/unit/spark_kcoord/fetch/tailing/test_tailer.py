@@ -1,6 +1,7 @@
 """The tailing fetcher over a broker that answers a fetch when it has records, or when the test says."""
 
 import threading
+import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,6 +48,9 @@ class Broker:
     """The leader that was asked, and the most bytes of the answer, of each fetch."""
     answers: list[tuple[int, Pending]] = field(default_factory=list)
     connections: int = 0
+    topic_id: str = TOPIC_ID
+    known_id: str | None = None
+    """The topic's id as the metadata has it that was read before all; None where that is as the topic is."""
     turned: threading.Event = field(default_factory=threading.Event)
 
     def connect(self, *_: Any) -> "Connection":
@@ -78,7 +82,12 @@ class Connection:
         raise AssertionError("nothing here waits inside")
 
     def topic(self, name: str) -> TopicMetadata:
-        return TopicMetadata(TOPIC_ID, self.broker.leaders, None, 0.0)
+        if self.broker.known_id is not None:
+            return TopicMetadata(self.broker.known_id, self.broker.leaders, None, 0.0)
+        return TopicMetadata(self.broker.topic_id, self.broker.leaders, None, time.monotonic())
+
+    async def refresh(self, topics: list[str]) -> None:
+        self.broker.known_id = None
 
     async def send(self, node_id: int, request: Any) -> Any:
         self.requests += 1
