@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from coordinator.protocol.parts import CommittedOffset
+from spark_kcoord.consumer.conduct.committing import as_told
 from spark_kcoord.consumer.conduct.flows import LEAVE_MS, Flows
 from spark_kcoord.consumer.conduct.wishes import Flow
 from spark_kcoord.consumer.core.machine import Owed, Told
@@ -109,15 +111,21 @@ class Calls:
         """Go on where the group is; raises OffsetUnknownError where it is nowhere, and then nothing is sought."""
         keys = self._held(partitions) or list(self._flows.machine.keys)
         committed = yield from self._flows.committer.committed(keys, self.timeout_s(timeout_ms))
-        unknown = [key for key in keys if key not in committed]
+        unknown = [key for key in keys if key not in committed or self._is_of_old_topic(committed[key])]
         if unknown:
             shown = ", ".join(f"{topic}-{number}" for topic, number in unknown)
             raise OffsetUnknownError(f"Group '{self._settings.group_id}' has no committed offset of {shown}.", unknown)
         for key in keys:
             if self._flows.machine.held(key) is not None:
-                self._flows.machine.seek(key, committed[key].offset)
+                self._flows.machine.seek(key, committed[key].offset, committed[key].topic_id or None)
         self._flows.fetch()
         return {TopicPartition(*key): committed[key].offset for key in keys}
+
+    def _is_of_old_topic(self, committed: CommittedOffset) -> bool:
+        """Say whether the member has the partition of another topic than that of which the group has an offset."""
+        held = self._flows.machine.held((committed.topic, committed.partition))
+        granted = held.grant.topic_id if held is not None else None
+        return bool(granted and committed.topic_id) and granted != committed.topic_id
 
     def position(self, partition: TopicPartition, timeout_ms: Any) -> Flow[int | None]:
         """Return the offset of the next record."""
@@ -223,13 +231,15 @@ class Calls:
         """Return the group's offset of a partition, None where there is none."""
         named = must_be_partitions((partition,))
         found = yield from self._flows.committer.committed(named, self.timeout_s(timeout_ms))
-        one = found.get(partition)
-        return one if metadata or one is None else one.offset
+        one = found.get(tuple(partition))
+        if one is None:
+            return None
+        return as_told(one) if metadata else one.offset
 
     def committed_offsets(self, timeout_ms: Any) -> Flow[dict[TopicPartition, Any]]:
         """Return the group's offsets of all its partitions that have one."""
         found = yield from self._flows.committer.committed(None, self.timeout_s(timeout_ms))
-        return dict(found)
+        return {TopicPartition(*key): as_told(one) for key, one in found.items()}
 
     # ---- the end ----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from coordinator.protocol.messages import (
     FetchOffsets,
     FetchOffsetsResponse,
 )
-from coordinator.protocol.parts import PartitionResult
+from coordinator.protocol.parts import CommittedOffset, PartitionResult
 from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.group import Group
 from spark_kcoord.consumer.conduct.wishes import Answer, Call, Flow
@@ -43,7 +43,7 @@ from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import KcoordError, LeftAloneError
 from spark_kcoord.member.speech import CONSUMER
 
-__all__ = ["Committer"]
+__all__ = ["Committer", "as_told"]
 
 _log = logging.getLogger(__name__)
 
@@ -224,14 +224,16 @@ class Committer:
 
     # ---- what is committed ------------------------------------------------------------------------------------------
 
-    def committed(self, keys: Sequence[Key] | None, timeout_s: float) -> Flow[Mapping[Key, Any]]:
-        """Return the group's offsets of partitions, or of all; one without is absent."""
+    def committed(self, keys: Sequence[Key] | None, timeout_s: float) -> Flow[dict[Key, CommittedOffset]]:
+        """Return the group's offsets of partitions, or of all, whichever topic they are of; one without is absent."""
         if not self._settings.is_member:
             raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
-        found: Mapping[Key, Any] = yield from asking.asked(partial(self._fetch_committed, keys), timeout_s, self._clock)
+        found: dict[Key, CommittedOffset] = yield from asking.asked(
+            partial(self._fetch_committed, keys), timeout_s, self._clock
+        )
         return found
 
-    def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, Any]:
+    def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, CommittedOffset]:
         named = None if keys is None else tuple((topic, number) for topic, number in keys)
         response = asking.ask_coordinators(
             self._settings, FetchOffsets(self._settings.group_id or "", named), timeout_s
@@ -244,12 +246,7 @@ class Committer:
                 f"The coordinator refused to say offsets: {show_refusal(refusal)}", refusal[0].name, refusal[0].doc_code
             )
         assert isinstance(response, FetchOffsetsResponse)
-        return {
-            TopicPartition(one.topic, one.partition): OffsetAndMetadata(
-                one.offset, one.metadata, -1 if one.leader_epoch is None else one.leader_epoch
-            )
-            for one in response.offsets
-        }
+        return {(one.topic, one.partition): one for one in response.offsets}
 
     def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
         response = asking.ask_coordinators(
@@ -278,9 +275,9 @@ def _in_order(asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult
 
 
 def _as_given(asked: Sequence[OffsetToCommit]) -> dict[Any, Any]:
-    return {
-        TopicPartition(one.topic, one.partition): OffsetAndMetadata(
-            one.offset, one.metadata, -1 if one.leader_epoch is None else one.leader_epoch
-        )
-        for one in asked
-    }
+    return {TopicPartition(one.topic, one.partition): as_told(one) for one in asked}
+
+
+def as_told(one: OffsetToCommit | CommittedOffset) -> OffsetAndMetadata:
+    """Return an offset as the program has it."""
+    return OffsetAndMetadata(one.offset, one.metadata, -1 if one.leader_epoch is None else one.leader_epoch)

@@ -14,6 +14,7 @@ from typing import Any
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition as Key
+from coordinator.protocol.parts import CommittedOffset
 from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.committing import Committer
 from spark_kcoord.consumer.conduct.group import Group, MakeMember, make_member
@@ -272,17 +273,17 @@ class Flows:
         left_s = yield from self.find_kafka(timeout_s)
         new = {key: start for key, start in subscription.by_hand.items() if self.machine.held(key) is None}
         unknown = [key for key, start in new.items() if start is None]
-        committed: Mapping[Key, Any] = {}
+        committed: Mapping[Key, CommittedOffset] = {}
         if unknown and self.settings.is_member:
             committed = yield from self.committer.committed(unknown, left_s)
         by_policy = self._start_by_policy
         grants = []
         for key in subscription.by_hand:
-            known = committed[key].offset if key in committed else None
-            start = new.get(key)
-            begin = by_policy if start is None and known is None else known if start is None else start
-            assert begin is not None
-            grants.append(Grant(key[0], key[1], None, None, begin, known))
+            known, start = committed.get(key), new.get(key)
+            if known is not None:
+                grants.append(Grant(*key, None, None, known.offset, known.offset, named_id=known.topic_id or None))
+            else:
+                grants.append(Grant(*key, None, None, by_policy if start is None else start))
         self.subscription = subscription
         self.machine.assign(grants)
         for key, start in subscription.by_hand.items():

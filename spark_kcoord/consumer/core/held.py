@@ -21,7 +21,7 @@ class Grant:
     """A partition as it came: `start` is an offset, AT_BEGINNING, AT_END or NO_START.
 
     `owner_epoch` is None for one that was assigned by hand. `committed` is the group's offset, None where it is not
-    known.
+    known. Without a `topic_id` the start is of the topic with the `named_id`, where that is known.
     """
 
     topic: str
@@ -31,6 +31,7 @@ class Grant:
     start: int
     committed: int | None = None
     stream: int | None = None
+    named_id: str | None = None
 
     @property
     def key(self) -> TopicPartition:
@@ -114,21 +115,30 @@ class Held:
 
     @property
     def is_not_there(self) -> bool:
-        """True if it was sought where Kafka has nothing, as far as that is known: `commit()` leaves it out."""
-        return not self.is_there and (self.high_watermark is not None or isinstance(self.stopped_by, OutOfRange))
+        """True if it stands where Kafka has nothing, as far as that is known: `commit()` leaves it out."""
+        is_sought_in_vain = self.high_watermark is not None or isinstance(self.stopped_by, OutOfRange)
+        return self.is_of_old_topic or (not self.is_there and is_sought_in_vain)
+
+    @property
+    def is_of_old_topic(self) -> bool:
+        """True if its position is of a topic that was deleted and made again since."""
+        return isinstance(self.stopped_by, OutOfRange) and self.stopped_by.is_new_topic
 
     @property
     def may_be_returned(self) -> bool:
         """True if buffered rows of it may be given to the program."""
         return self.is_told and not self.is_paused
 
-    def begin_at(self, position: int, token: int) -> int:
+    def begin_at(self, position: int, token: int, named_id: str | None = None) -> int:
         """Go on somewhere else, with all before it done; return how many bytes of the buffer are free now."""
+        is_of_new_topic = self.is_of_old_topic
         self.token, self.stopped_by = token, None
         freed = self.drop()
-        self.start, self.last_epoch, self.named_id = position, NO_EPOCH, None
+        self.start, self.last_epoch, self.named_id = position, NO_EPOCH, named_id
         self.position = self.done = position if position >= 0 else None
         self.is_sought = position >= 0
+        if is_of_new_topic:
+            self.committed = None
         return freed
 
     def drop(self) -> int:

@@ -219,7 +219,7 @@ class ConsumerMachine:
     def _hold(self, grant: Grant) -> None:
         self._tokens += 1
         held = Held(grant, self._tokens, grant.start, committed=grant.committed)
-        held.begin_at(grant.start, self._tokens)
+        held.begin_at(grant.start, self._tokens, grant.named_id)
         held.noted = held.done
         self._order.setdefault(grant.key)
         self._held[grant.key] = held
@@ -390,11 +390,7 @@ class ConsumerMachine:
 
     def start_over(self) -> dict[TopicPartition, bool]:
         """Return the partitions assigned by hand whose position Kafka does not have, and whether it has a new topic."""
-        return {
-            held.key: isinstance(held.stopped_by, OutOfRange) and held.stopped_by.is_new_topic
-            for held in self._out_of_range()
-            if held.grant.owner_epoch is None
-        }
+        return {held.key: held.is_of_old_topic for held in self._out_of_range() if held.grant.owner_epoch is None}
 
     def _out_of_range(self) -> Iterator[Held]:
         for held in self._stopped():
@@ -437,10 +433,10 @@ class ConsumerMachine:
 
     # ---- what the program says --------------------------------------------------------------------------------------
 
-    def seek(self, key: TopicPartition, position: int) -> None:
-        """Go on at an offset, AT_BEGINNING or AT_END; all before it counts as done."""
+    def seek(self, key: TopicPartition, position: int, named_id: str | None = None) -> None:
+        """Go on at an offset, AT_BEGINNING or AT_END, of the topic with an id or of any; all before it is done."""
         self._tokens += 1
-        self.freed_bytes += self._held[key].begin_at(position, self._tokens)
+        self.freed_bytes += self._held[key].begin_at(position, self._tokens, named_id)
         self.changes += 1
 
     def pause(self, keys: Iterable[TopicPartition]) -> None:

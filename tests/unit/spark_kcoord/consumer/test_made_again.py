@@ -1,11 +1,17 @@
 """A topic that is deleted and made again under a consumer that reads it by hand: all records of the new one come."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
-from kcoord import TopicPartition
+from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
+from coordinator.protocol.parts import CommittedOffset
+from kcoord import TopicPartition, errors
+from spark_kcoord.fetch.tailing.fetched import OutOfRange
 from tests.helpers.fake_consuming import Rig
+from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 P0 = TopicPartition("t", 0)
 ALONE: dict[str, Any] = {"group_id": None, "coordinators": None, "bootstrap_servers": "k:1"}
@@ -43,3 +49,93 @@ def test_a_partition_goes_on_in_the_new_topic_where_the_program_sought_it_while_
         rig.seek(P0, 3)
         rig.resume(P0)
         assert all_offsets(rig) == [3, 4, 5]
+
+
+def answers(topic_id: str, offset: int) -> dict[Any, Any]:
+    """Return what a coordinator answers whose group has an offset of a topic."""
+    committed = CommittedOffset("t", topic_id, 0, offset, 3, "", 0)
+    return {
+        FetchOffsets: FetchOffsetsResponse(offsets=(committed,)),
+        CommitOffsets: CommitOffsetsResponse(accepted=1),
+    }
+
+
+@contextmanager
+def in_a_group(offset: int, end: int, **settings: Any) -> Iterator[tuple[Rig, ScriptedCoordinator]]:
+    """Make a consumer whose group has an offset of the old topic, and Kafka the old topic, up to `end`."""
+    with ScriptedCoordinator(answers("old", offset)) as coordinator:
+        known: dict[str, Any] = {"coordinators": f"127.0.0.1:{coordinator.address[1]}", "bootstrap_servers": "k:1"}
+        with Rig({P0: end}, (), **(known | settings)) as rig:
+            rig.kafka.topic_id = "old"
+            yield rig, coordinator
+
+
+def commits(coordinator: ScriptedCoordinator) -> list[int]:
+    return [
+        offset
+        for request in coordinator.asked
+        if isinstance(request, CommitOffsets)
+        for of_topic in request.offsets
+        for offset in of_topic.offsets
+    ]
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_a_committed_offset_of_the_old_topic_is_no_start_in_the_new_one(policy: str) -> None:
+    with in_a_group(4, 4, auto_offset_reset=policy) as (rig, _):
+        make_again(rig, 6)
+        rig.assign([P0])
+        assert all_offsets(rig) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_committed_offset_of_the_topic_that_is_there_is_where_a_partition_starts() -> None:
+    with in_a_group(4, 6) as (rig, _):
+        rig.assign([P0])
+        assert all_offsets(rig) == [4, 5]
+
+
+def test_what_was_read_of_the_new_topic_is_committed_though_the_group_was_further_in_the_old_one() -> None:
+    with in_a_group(4, 6) as (rig, coordinator):
+        rig.assign([P0])
+        assert all_offsets(rig) == [4, 5]
+        rig.commit()
+        rig.kafka.news_now = [OutOfRange(P0, rig.kafka.wanted[P0].token, 6, is_new_topic=True)]
+        make_again(rig, 3)
+        assert all_offsets(rig) == [0, 1, 2]
+        rig.commit({P0: 2})
+        rig.commit()
+        assert commits(coordinator) == [6, 2, 3]
+
+
+def test_a_position_in_the_old_topic_is_not_committed_for_the_new_one() -> None:
+    with in_a_group(4, 6, auto_offset_reset="none") as (rig, coordinator):
+        rig.assign([P0])
+        assert all_offsets(rig) == [4, 5]
+        rig.kafka.news_now = [OutOfRange(P0, rig.kafka.wanted[P0].token, 6, is_new_topic=True)]
+        make_again(rig, 3)
+        with pytest.raises(errors.OffsetOutOfRangeError):
+            rig.poll()
+        rig.commit()
+        assert commits(coordinator) == []
+        rig.seek(P0, 1)
+        assert all_offsets(rig) == [1, 2]
+        rig.commit()
+        assert commits(coordinator) == [3]
+
+
+def test_a_committed_offset_of_the_old_topic_is_sought_in_vain_in_the_new_one() -> None:
+    with in_a_group(4, 6) as (rig, _):
+        rig.assign({P0: 0})
+        make_again(rig, 6)
+        assert all_offsets(rig) == [0, 1, 2, 3, 4, 5]
+        rig.seek_to_committed(P0)
+        assert all_offsets(rig) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_member_does_not_seek_to_a_committed_offset_of_the_old_topic() -> None:
+    with in_a_group(4, 6) as (rig, _):
+        rig.subscribe(["t"])
+        rig.poll()
+        assert rig.assignment() == {P0}
+        with pytest.raises(errors.OffsetUnknownError):
+            rig.seek_to_committed(P0)
