@@ -261,6 +261,8 @@ class Flows:
     def subscribe(self, subscription: Subscription, listener: ConsumerRebalanceListener | None) -> None:
         """Read something else from now on."""
         self.must_be_open()
+        if self.subscription.is_empty:
+            self._growth.forget()
         self.subscription, self.listener = subscription, listener
         if self.settings.is_member:
             self.group.subscribe(subscription)
@@ -300,11 +302,12 @@ class Flows:
         found = self._growth.look(self.subscription)
         if found is None:
             return
-        start = self._start_by_policy if found.is_first else AT_BEGINNING
-        helds = {key: self.machine.held(key) for key in found.partitions}
-        self.machine.assign(
-            held.grant if held is not None else Grant(*key, None, None, start) for key, held in helds.items()
-        )
+        grants = []
+        for key in found.partitions:
+            held = self.machine.held(key)
+            start = AT_BEGINNING if key[0] in found.read_before else self._start_by_policy
+            grants.append(held.grant if held is not None else Grant(*key, None, None, start))
+        self.machine.assign(grants)
         self._growth.taken()
 
     # ---- the end ----------------------------------------------------------------------------------------------------

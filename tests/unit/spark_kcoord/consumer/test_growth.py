@@ -1,0 +1,101 @@
+"""The topics of a consumer without a group: what comes of them is read whole, whatever is subscribed to besides."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from spark_kcoord.consumer.conduct.kafka import Lookup
+from tests.helpers.fake_consuming import Rig
+from tests.helpers.processes import eventually
+
+Key = tuple[str, int]
+Record = tuple[str, int, int]
+A0, A1, B0 = ("a", 0), ("a", 1), ("b", 0)
+
+
+class Alone(Rig):
+    """A consumer without a group that begins at the ends of logs."""
+
+    def found(self, *keys: Key) -> list[Record]:
+        """Poll until these partitions are read; return the records that came."""
+        found: list[Record] = []
+
+        def are_read() -> bool:
+            polled = self.poll()
+            found.extend((one.topic, one.partition, one.offset) for records in polled.values() for one in records)
+            return self.assignment() == set(keys)
+
+        assert eventually(are_read, 30)
+        for records in self.poll().values():
+            found += [(one.topic, one.partition, one.offset) for one in records]
+        return found
+
+
+@pytest.fixture
+def logs(monkeypatch: pytest.MonkeyPatch) -> dict[Key, int]:
+    """Kafka's partitions, each with its end."""
+    logs = {A0: 4, B0: 4}
+
+    def topics_of(_lookup: Lookup, topics: Collection[str], _timeout_s: float) -> dict[Key, str]:
+        return {key: "id" for key in list(logs) if key[0] in topics}
+
+    monkeypatch.setattr(Lookup, "topics_of", topics_of)
+    monkeypatch.setattr(Lookup, "names", lambda *_: {topic for topic, _ in list(logs)})
+    return logs
+
+
+@contextmanager
+def alone(logs: dict[Key, int], **settings: Any) -> Iterator[Alone]:
+    with Alone(logs, (), group_id=None, coordinators=None, bootstrap_servers="k:1", **settings) as consumer:
+        yield consumer
+
+
+SUBSCRIBES: list[Callable[[Alone], object]] = [
+    lambda consumer: consumer.subscribe(["b"], add=True),
+    lambda consumer: consumer.subscribe(["a", "b"]),
+]
+
+
+@pytest.mark.parametrize("subscribe", SUBSCRIBES)
+def test_a_partition_that_came_is_read_whole_also_where_a_topic_is_subscribed_to_as_well(
+    logs: dict[Key, int], subscribe: Callable[[Alone], object]
+) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(["a"])
+        assert consumer.found(A0) == []
+        logs[A1] = 2
+        subscribe(consumer)
+        assert consumer.found(A0, A1, B0) == [("a", 1, 0), ("a", 1, 1)]
+        logs[B0] = 5
+        assert consumer.found(A0, A1, B0) == [("b", 0, 4)]
+
+
+def test_a_topic_that_came_is_read_whole_also_where_the_pattern_has_changed_since(logs: dict[Key, int]) -> None:
+    del logs[B0]
+    with alone(logs) as consumer:
+        consumer.subscribe(pattern="[ab]")
+        assert consumer.found(A0) == []
+        logs |= {B0: 2, ("c", 0): 3}
+        consumer.subscribe(pattern="[abc]")
+        assert consumer.found(A0, B0, ("c", 0)) == [("b", 0, 0), ("b", 0, 1)]
+
+
+def test_a_topic_that_was_not_read_in_between_begins_by_the_policy_again(logs: dict[Key, int]) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(["a"])
+        assert consumer.found(A0) == []
+        consumer.subscribe(["b"])
+        assert consumer.found(B0) == []
+        consumer.subscribe(["a", "b"])
+        assert consumer.found(A0, B0) == []
+
+
+def test_whoever_has_unsubscribed_begins_by_the_policy_again(logs: dict[Key, int]) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(["a"])
+        assert consumer.found(A0) == []
+        consumer.unsubscribe()
+        consumer.subscribe(["a"])
+        assert consumer.found(A0) == []
