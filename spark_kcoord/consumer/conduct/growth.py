@@ -116,7 +116,8 @@ class Growth:
         timeout_s = self._settings["request_timeout_ms"] / 1000
         names = subscription.names() if subscription.pattern is None else self._lookup.names(timeout_s)
         topics = self._topics(subscription, names)
-        return tuple(self._lookup.topics_of(topics, timeout_s)) if topics else ()
+        look_up = self._lookup.existing if self._settings["wait_for_topics"] else self._lookup.topics_of
+        return tuple(look_up(topics, timeout_s)) if topics else ()
 
     def _topics(self, subscription: Subscription, names: Collection[str]) -> Sequence[str]:
         """Return which of some topics are subscribed to."""

@@ -15,7 +15,7 @@ from spark_kcoord.consumer.errors import ConsumerError, TopicUnknownError
 from spark_kcoord.consumer.settings import own_error
 from spark_kcoord.errors import KcoordError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import COLUMNS
-from spark_kcoord.fetch.offsets import KafkaLookup
+from spark_kcoord.fetch.offsets import KafkaLookup, TopicPartitions
 from spark_kcoord.fetch.tailing.counts import FetchCounts
 from spark_kcoord.fetch.tailing.fetched import Fetched, Wanted
 from spark_kcoord.fetch.tailing.tailer import Tailer
@@ -80,7 +80,18 @@ class Lookup:
         """Return all partitions of topics with the topics' ids; raises TopicUnknownError."""
         with self._asking() as lookup:
             found = lookup.topics(topics, timeout_s=timeout_s)
-        return {(name, number): topic.topic_id for name, topic in found.items() for number in topic.partitions}
+        return _with_ids(found)
+
+    def existing(self, topics: Collection[str], timeout_s: float) -> dict[Key, str | None]:
+        """Return all partitions of those topics that there are, with the topics' ids."""
+        names = set(topics)
+        with self._asking() as lookup:
+            while names:
+                try:
+                    return _with_ids(lookup.topics(sorted(names), timeout_s=timeout_s))
+                except UnknownTopicError as error:
+                    names.difference_update(error.topics)
+        return {}
 
     def names(self, timeout_s: float) -> set[str]:
         """Return the names of all topics but the internal ones."""
@@ -130,6 +141,10 @@ class Lookup:
         finally:
             if self._is_left:
                 self.close()
+
+
+def _with_ids(topics: Mapping[str, TopicPartitions]) -> dict[Key, str | None]:
+    return {(name, number): topic.topic_id for name, topic in topics.items() for number in topic.partitions}
 
 
 def _all(asked: Collection[Key], found: Mapping[Key, Any]) -> dict[Key, Any]:

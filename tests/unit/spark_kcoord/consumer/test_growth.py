@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from spark_kcoord.consumer.conduct.kafka import Lookup
+from spark_kcoord.consumer import errors
+from spark_kcoord.consumer.conduct import kafka as conduct_kafka
+from spark_kcoord.consumer.conduct.growth import GROWTH_S
+from spark_kcoord.errors import UnknownTopicError
+from spark_kcoord.fetch.offsets import TopicPartitions
 from tests.helpers.fake_consuming import Rig
 from tests.helpers.processes import eventually
 
@@ -33,16 +37,30 @@ class Alone(Rig):
         return found
 
 
+class Metadata:
+    """Kafka's answers about topics."""
+
+    def __init__(self, logs: dict[Key, int]) -> None:
+        self._logs = logs
+
+    def topics(self, names: Collection[str], *, timeout_s: float) -> dict[str, TopicPartitions]:
+        numbers = {name: tuple(number for topic, number in list(self._logs) if topic == name) for name in names}
+        missing = [name for name, of_topic in numbers.items() if not of_topic]
+        if missing:
+            raise UnknownTopicError("no such topic", missing)
+        return {name: TopicPartitions("id", of_topic) for name, of_topic in numbers.items()}
+
+    def close(self) -> None:
+        pass
+
+
 @pytest.fixture
 def logs(monkeypatch: pytest.MonkeyPatch) -> dict[Key, int]:
     """Kafka's partitions, each with its end."""
     logs = {A0: 4, B0: 4}
 
-    def topics_of(_lookup: Lookup, topics: Collection[str], _timeout_s: float) -> dict[Key, str]:
-        return {key: "id" for key in list(logs) if key[0] in topics}
-
-    monkeypatch.setattr(Lookup, "topics_of", topics_of)
-    monkeypatch.setattr(Lookup, "names", lambda *_: {topic for topic, _ in list(logs)})
+    monkeypatch.setattr(conduct_kafka, "KafkaLookup", lambda *_, **__: Metadata(logs))
+    monkeypatch.setattr(conduct_kafka.Lookup, "names", lambda *_: {topic for topic, _ in list(logs)})
     return logs
 
 
@@ -99,3 +117,23 @@ def test_whoever_has_unsubscribed_begins_by_the_policy_again(logs: dict[Key, int
         consumer.unsubscribe()
         consumer.subscribe(["a"])
         assert consumer.found(A0) == []
+
+
+def test_topics_that_do_not_exist_yet_keep_nothing_from_the_others_and_are_read_whole_once_they_do(
+    logs: dict[Key, int],
+) -> None:
+    del logs[B0]
+    with alone(logs, wait_for_topics=True) as consumer:
+        consumer.subscribe(["a", "b"])
+        assert consumer.found(A0) == []
+        logs[A0], logs[B0] = 5, 2
+        consumer.now += GROWTH_S
+        assert sorted(consumer.found(A0, B0)) == [("a", 0, 4), ("b", 0, 0), ("b", 0, 1)]
+
+
+def test_a_topic_that_does_not_exist_is_an_error_where_it_is_not_to_be_waited_for(logs: dict[Key, int]) -> None:
+    del logs[B0]
+    with alone(logs) as consumer:
+        consumer.subscribe(["a", "b"])
+        with pytest.raises(errors.TopicUnknownError):
+            consumer.found(A0, B0)
