@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def options(coordinator: LocalCoordinator, name: str, **others: str) -> dict[str, str]:
@@ -170,8 +172,19 @@ def test_a_claim_that_was_lost_meanwhile_fails_the_block_at_its_end(
         outstay()
 
 
+@pytest.fixture(params=["false", "true"])
+def pushes_filters(spark: "SparkSession", request: pytest.FixtureRequest) -> Iterator[bool]:
+    spark.conf.set(PUSH_DOWN, request.param)
+    yield request.param == "true"
+    spark.conf.unset(PUSH_DOWN)
+
+
 def test_a_block_in_which_no_action_read_its_rows_commits_nothing_and_says_so(
-    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    pushes_filters: bool,
 ) -> None:
     name = topic(2)
     view = GroupView(coordinator.address, name)
@@ -179,7 +192,9 @@ def test_a_block_in_which_no_action_read_its_rows_commits_nothing_and_says_so(
 
     def only_look() -> None:
         with spark_kcoord.batch(spark, options(coordinator, name)) as unread:
-            unread.rows.where("offset > 3").explain()
+            some = unread.rows.where("offset > 3")
+            some.explain()
+            some.cache().unpersist()
             states = [partition.claim_state for partition in view.describe().partitions]
             assert states == [ClaimState.OFFERED] * 2
 
@@ -189,6 +204,29 @@ def test_a_block_in_which_no_action_read_its_rows_commits_nothing_and_says_so(
     with spark_kcoord.batch(spark, options(coordinator, name)) as again:
         assert numbers(again.rows) == Counter(range(30))
     assert view.committed() == 30
+
+
+def test_rows_of_a_block_are_filtered_joined_with_themselves_and_united(
+    spark: "SparkSession",
+    kafka: LocalKafka,
+    coordinator: LocalCoordinator,
+    topic: Callable[..., str],
+    pushes_filters: bool,
+) -> None:
+    name = topic(2)
+    produce_numbers(kafka.bootstrap_servers, name, 2, 0, 30)
+    with spark_kcoord.batch(spark, options(coordinator, name)) as new:
+        early, late = new.rows.where("offset < 4"), new.rows.where("offset >= 12")
+        assert (early.count(), late.count()) == (8, 6)
+        assert numbers(early.union(late)) == numbers(early) + numbers(late)
+        pairs = early.alias("early").join(late.alias("late"), "partition")
+        assert pairs.count() == 2 * 4 * 3
+        assert new.rows.join(new.rows, ["partition", "offset"]).count() == 30
+        new.rows.createOrReplaceTempView(name.replace("-", "_"))
+        last = "SELECT max(offset) FROM {0} AS theirs WHERE theirs.partition = ours.partition"
+        query = f"SELECT * FROM {{0}} AS ours WHERE offset = ({last})"
+        assert spark.sql(query.format(name.replace("-", "_"))).count() == 2
+    assert GroupView(coordinator.address, name).committed() == 30
 
 
 def test_rows_of_a_block_that_is_over_are_refused_whether_they_were_planned_or_not(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.promises.place import Place
 
 RECORDS = 200
+PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 ROOT = Path(__file__).resolve().parents[3]
 
 STOPS_SPARK = """
@@ -56,12 +57,27 @@ def _numbers(rows: "DataFrame") -> set[int]:
 
 def no_action_in_the_block(place: "Place") -> None:
     """Look at the rows of a block without reading them, then read them in a second block."""
-    name = _topic(place, "no-action")
+    _only_look(place, "no-action")
+
+
+def no_action_where_filters_are_pushed(place: "Place") -> None:
+    """Do that where Spark pushes filters into Python sources, for which it plans while it optimizes."""
+    place.spark.conf.set(PUSH_DOWN, "true")
+    try:
+        _only_look(place, "no-action-pushed")
+    finally:
+        place.spark.conf.unset(PUSH_DOWN)
+
+
+def _only_look(place: "Place", word: str) -> None:
+    name = _topic(place, word)
     view = GroupView(place.coordinator.address, name)
     ended_well = False
     try:
         with _block(place, name) as new:
-            new.rows.where("offset > 3").explain()
+            some = new.rows.where("offset > 3")
+            some.explain()
+            some.cache().unpersist()
             new.rows.createOrReplaceTempView("unread")
         ended_well = True
     except spark_kcoord.UnreadBatchError:
@@ -106,6 +122,11 @@ def spark_stopped_in_the_block(place: "Place") -> None:
 
 SCHEDULES = [
     Schedule("batch-no-action", "a block whose rows no action read commits nothing", no_action_in_the_block),
+    Schedule(
+        "batch-no-action-pushed",
+        "a block whose rows no action read commits nothing where Spark pushes filters",
+        no_action_where_filters_are_pushed,
+    ),
     Schedule("batch-rows-after-block", "rows of a block that is over are refused", rows_after_the_block),
     Schedule("batch-spark-stopped", "Spark stopped in a block commits nothing unread", spark_stopped_in_the_block),
 ]
