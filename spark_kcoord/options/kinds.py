@@ -18,6 +18,7 @@ __all__ = [
     "BOOLEAN",
     "METADATA_TTL",
     "PATTERN",
+    "PUSHED_FILTERS",
     "SERVERS",
     "TEXT",
     "TIME_MS",
@@ -169,6 +170,22 @@ def duration_ms(low: str, high: str) -> Kind:
         return value
 
     return Kind("duration", f"a number with a unit (ms, s, m, h) from {low} to {high}, such as 10s or PT10S", parse)
+
+
+def _parse_pushed_filters(text: str) -> bool:
+    word = text.strip().lower()
+    if word == "true":
+        raise ValueError(
+            "Spark shares what it plans for the filter of one scan among all scans of a load(), so that every other "
+            "one would read wrong rows without an error; give 'one-scan' where each load() is read by one scan alone, "
+            "and call load() anew for another filter or another use"
+        )
+    if word not in ("one-scan", "false"):
+        raise ValueError
+    return word == "one-scan"
+
+
+PUSHED_FILTERS: Final = Kind("choice", "one-scan, false", _parse_pushed_filters)
 
 
 def _parse_metadata_ttl(text: str) -> int:

@@ -39,7 +39,15 @@ from spark_kcoord.options.table import COLUMNS, HEADERS, OPTIONS, WITHOUT_EFFECT
 if TYPE_CHECKING:
     from coordinator.client.security import Coordinators
 
-__all__ = ["SourceOptions", "columns_of", "coordinators_at", "host_ports", "must_be_complete", "parse_options"]
+__all__ = [
+    "SourceOptions",
+    "columns_of",
+    "coordinators_at",
+    "host_ports",
+    "must_be_complete",
+    "must_not_share_filters",
+    "parse_options",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -204,6 +212,11 @@ def must_be_complete(given: Mapping[str, str]) -> None:
     for name, others, what in _TO_BE_TOLD:
         if not any(other in options for other in (name, *others)):
             raise OptionError(f"Option '{name}' is missing. {_NEEDED_BY}; give {what}.")
+
+
+def must_not_share_filters(given: Mapping[str, str]) -> None:
+    """Refuse to take filters from more than one scan of a load(); raises OptionError, as for other wrong values."""
+    _read_all(check_names(given), None, only=("takes_filters",))
 
 
 def _must_go_together(options: Mapping[str, str]) -> None:

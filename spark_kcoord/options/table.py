@@ -14,6 +14,7 @@ from spark_kcoord.options.kinds import (
     BOOLEAN,
     METADATA_TTL,
     PATTERN,
+    PUSHED_FILTERS,
     SERVERS,
     TEXT,
     TIME_MS,
@@ -226,11 +227,11 @@ OPTIONS: Final = (
     Option(
         "kcoord.push.filters",
         "takes_filters",
-        BOOLEAN,
+        PUSHED_FILTERS,
         "false",
         "batch",
-        "read less by filters on topic, partition, offset and timestamp; true needs Spark's "
-        "spark.sql.python.filterPushdown.enabled to be true",
+        "one-scan reads less by filters on topic, partition, offset and timestamp, where each load() is read by one "
+        "scan alone; it needs Spark's spark.sql.python.filterPushdown.enabled to be true",
     ),
     Option(
         "failOnDataLoss",

@@ -48,8 +48,10 @@ class KcoordBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark is u
 
 
 class FilteringBatchReader(KcoordBatchReader):
-    """A batch reader that also reads less by the query's filters.
+    """A batch reader that also reads less by the filters of the one scan of its load().
 
+    Spark keeps what it planned with filters for all scans of a load(), each of which reads what was planned last
+    (decision 0068).
     A class of its own, because Spark fails every read whose reader takes filters while its configuration
     `spark.sql.python.filterPushdown.enabled` is false, which it is by default.
     """

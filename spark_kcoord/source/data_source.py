@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from spark_kcoord.errors import KcoordError, OptionError
-from spark_kcoord.options.source_options import columns_of, must_be_complete, parse_options
+from spark_kcoord.options.source_options import columns_of, must_be_complete, must_not_share_filters, parse_options
 from spark_kcoord.options.table import HEADERS
 from spark_kcoord.source.process.spark_versions import batch_lack, stream_lack
 
@@ -71,7 +71,7 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
     | maxRecordsPerPartition | both | none | most offsets of one task |
     | includeHeaders | both | false | add the column headers |
     | kcoord.columns | both | all but headers | only these columns |
-    | kcoord.push.filters | batch | false | read less by the query's filters |
+    | kcoord.push.filters | batch | false | one-scan reads less by the filters of a load()'s one scan |
     | failOnDataLoss | both | true | fail when records are gone, or warn and read on |
     | kafkaConsumer.pollTimeoutMs | both | 120000 | longest time without progress of an executor |
     | fetchOffset.numRetries | both | none | how often offsets are asked for again |
@@ -128,12 +128,14 @@ class KcoordDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped
         """Return the columns; on the way refuses unknown options and reads that lack what every kind of read needs.
 
         Spark asks for it first, when `load()` is called and before it is known whether a stream or a batch is read.
+        Filters that scans would share are refused here too, since what comes of them is no error.
         Raises KcoordError on a Spark that is too old for either.
         """
         lack = batch_lack()
         if lack is not None:
             raise KcoordError(lack)
         must_be_complete(self.options)
+        must_not_share_filters(self.options)
         return StructType([_SCHEMA[name] for name in columns_of(self.options)])
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -101,7 +101,7 @@ def filters(place: Place) -> None:
     """Filters are taken into the read."""
     place.spark.conf.set(PUSHDOWN, "true")
     try:
-        rows = place.read(**{"kcoord.push.filters": "true"}).where("partition = 1 AND offset >= 30")
+        rows = place.read(**{"kcoord.push.filters": "one-scan"}).where("partition = 1 AND offset >= 30")
         assert rows.count() == place.records // 2 - 30
     finally:
         place.spark.conf.set(PUSHDOWN, "false")

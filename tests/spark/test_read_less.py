@@ -78,19 +78,30 @@ def test_filters_keep_a_read_from_what_is_not_wanted(
     finally:
         admin.close()
     starting = json.dumps({name: {"0": 0, "1": 0}})
-    whole = load(spark, kafka, subscribe=name, startingOffsets=starting, kcoord__push__filters="true")
+
+    def whole() -> DataFrame:
+        return load(spark, kafka, subscribe=name, startingOffsets=starting, kcoord__push__filters="one-scan")
 
     with pytest.raises(PySparkException, match=r"offset 0 of \[0, 40\) is gone"):
-        whole.collect()
-    assert offsets_in(whole.where("partition = 1 AND offset IN (3, 5)")) == [(1, 3), (1, 5)]
-    assert offsets_in(whole.where("offset >= 38")) == [(partition, at) for partition in (0, 1) for at in (38, 39)]
+        whole().collect()
+    assert offsets_in(whole().where("partition = 1 AND offset IN (3, 5)")) == [(1, 3), (1, 5)]
+    assert offsets_in(whole().where("offset >= 38")) == [(partition, at) for partition in (0, 1) for at in (38, 39)]
     late = f"timestamp >= timestamp_millis({FIRST_MS + 37_500}) AND timestamp < timestamp_millis({FIRST_MS + 39_000})"
-    assert offsets_in(whole.where(late)) == [(0, 38), (1, 38)]
-    assert offsets_in(whole.where(f"topic = '{name}' AND partition > 1")) == []
+    assert offsets_in(whole().where(late)) == [(0, 38), (1, 38)]
+    assert offsets_in(whole().where(f"topic = '{name}' AND partition > 1")) == []
+    two = whole().where("partition = 0 AND offset >= 38").union(whole().where("partition = 1 AND offset < 2"))
+    assert offsets_in(two) == [(0, 38), (0, 39), (1, 0), (1, 1)]
+
+
+def test_filters_that_the_scans_of_a_load_would_share_are_refused_when_it_is_loaded(
+    spark: SparkSession, kafka: LocalKafka, pushing: None
+) -> None:
+    with pytest.raises(PySparkException, match=r"'kcoord\.push\.filters' cannot be 'true' .* give 'one-scan'"):
+        load(spark, kafka, subscribe="unread", kcoord__push__filters="true")
 
 
 def test_filters_without_sparks_own_switch_are_told_about_it(
     spark: SparkSession, kafka: LocalKafka, topic: Callable[..., str]
 ) -> None:
     with pytest.raises(PySparkException, match=PUSH_DOWN):
-        load(spark, kafka, subscribe=topic(), kcoord__push__filters="true").collect()
+        load(spark, kafka, subscribe=topic(), kcoord__push__filters="one-scan").collect()

@@ -33,6 +33,8 @@ _RANGES: Final = "claimedRanges"
 _BLOCK: Final = "claimedInBlock"
 _MEMBER: Final = "claimedBy"
 _OWN: Final = frozenset(name.lower() for name in (_RANGES, _BLOCK, _MEMBER))
+_WITHOUT_EFFECT: Final = frozenset({"kcoord.push.filters"})
+"""Options that `spark_kcoord.batch` has warned about: no filter is pushed into the rows of a block."""
 
 
 def claim_options(claims: Sequence[Claim], *, block: str, member_id: str | None) -> dict[str, str]:
@@ -71,7 +73,7 @@ class ClaimedRangesSource(DataSource):  # type: ignore[misc]  # pyspark is untyp
         return _Reader(parse_options(self._source_options(), "group batch"), _claimed(self.options))
 
     def _source_options(self) -> dict[str, Any]:
-        return {name: text for name, text in self.options.items() if name.lower() not in _OWN}
+        return {name: text for name, text in self.options.items() if name.lower() not in _OWN | _WITHOUT_EFFECT}
 
 
 def _claimed(options: Mapping[str, str]) -> _Claimed:

@@ -339,9 +339,17 @@ def test_a_batch_as_a_member_needs_a_coordinator_and_a_group(name: str) -> None:
 
 
 def test_filters_are_taken_when_that_is_asked_for() -> None:
-    assert parse_one("kcoord.push.filters", "TRUE", "batch").takes_filters
-    with pytest.raises(OptionError, match=r"'kcoord\.push\.filters' cannot be 'always'"):
+    assert parse_one("kcoord.push.filters", "One-Scan", "batch").takes_filters
+    assert not parse_one("kcoord.push.filters", "FALSE", "batch").takes_filters
+    with pytest.raises(OptionError) as raised:
         parse_one("kcoord.push.filters", "always", "batch")
+    assert str(raised.value) == "Option 'kcoord.push.filters' cannot be 'always'. Allowed: one-scan, false."
+
+
+def test_filters_are_not_taken_for_all_scans_of_a_load() -> None:
+    said = r"'kcoord\.push\.filters' cannot be 'TRUE' \(Spark shares .* give 'one-scan' .* call load\(\) anew"
+    with pytest.raises(OptionError, match=said):
+        parse_one("kcoord.push.filters", "TRUE", "batch")
 
 
 def test_a_time_goes_before_times_and_times_before_offsets() -> None:

@@ -63,6 +63,14 @@ def test_a_wrong_option_of_a_batch_is_refused_when_spark_plans_it(
     assert said in str(raised.value)
 
 
+def test_filters_that_scans_would_share_are_refused_when_it_is_loaded() -> None:
+    with pytest.raises(OptionError, match=r"would read wrong rows without an error; give 'one-scan'"):
+        KcoordDataSource(RIGHT | {"kcoord.push.filters": "true"}).schema()
+    with pytest.raises(OptionError, match="Allowed: one-scan, false"):
+        KcoordDataSource(RIGHT | {"kcoord.push.filters": "yes"}).schema()
+    assert KcoordDataSource(RIGHT | {"kcoord.push.filters": "one-scan"}).schema() == KcoordDataSource(RIGHT).schema()
+
+
 def test_a_misspelt_option_is_refused_when_it_is_loaded() -> None:
     with pytest.raises(OptionError, match=r"'kcoord\.group' is unknown\. Did you mean 'kcoord\.group\.id'\?"):
         KcoordDataSource(RIGHT | {"kcoord.group": "g"}).schema()
