@@ -229,6 +229,29 @@ def test_rows_of_a_block_are_filtered_joined_with_themselves_and_united(
     assert GroupView(coordinator.address, name).committed() == 30
 
 
+def test_a_block_whose_rows_spark_left_out_of_its_plan_says_so_and_how_to_have_them_committed(
+    spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic(1)
+    view = GroupView(coordinator.address, name)
+    produce_numbers(kafka.bootstrap_servers, name, 1, 0, 30)
+    spark.createDataFrame([], "key binary").write.parquet(str(tmp_path / "empty"))
+    empty = spark.read.schema("key binary").parquet(str(tmp_path / "empty"))
+
+    def join_with_nothing() -> None:
+        with spark_kcoord.batch(spark, options(coordinator, name)) as joined:
+            assert joined.rows.join(empty, "key").collect() == []
+
+    said = r"Spark left them out of its plan .*a join with an empty table, .* call rows\.head\(1\) in the block"
+    with pytest.raises(spark_kcoord.UnreadBatchError, match=said):
+        join_with_nothing()
+    assert view.committed() == 0
+    with spark_kcoord.batch(spark, options(coordinator, name)) as planned:
+        assert planned.rows.join(empty, "key").collect() == []
+        assert len(planned.rows.head(1)) == 1
+    assert view.committed() == 30
+
+
 def test_rows_of_a_block_that_is_over_are_refused_whether_they_were_planned_or_not(
     spark: "SparkSession", kafka: LocalKafka, coordinator: LocalCoordinator, topic: Callable[..., str]
 ) -> None:

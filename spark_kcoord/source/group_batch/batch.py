@@ -74,7 +74,7 @@ def batch(
     Entering it raises KcoordError when no coordinator or Kafka can be reached, when the coordinator refuses, and when
     the other members let go of no partition within `assignment_timeout_s`; leaving it when something could not be
     committed, naming the ranges, and UnreadBatchError, with nothing committed, when there are rows and no action read
-    them. An error in the block goes on, and nothing is committed.
+    them or Spark took them out of its plan. An error in the block goes on, and nothing is committed.
     """
     given = _as_text(options)
     names = {name.lower() for name in given}
@@ -221,8 +221,10 @@ class GroupBatch:
         if unread:
             raise UnreadBatchError(
                 f"Nothing of group '{self._options.group}' is committed, because no action in the block read "
-                f"{show_claims(unread)}. Write or collect the rows inside of the block. Where they are to be passed "
-                "over unread, reset the group's offsets instead (kcoord group reset-offsets)."
+                f"{show_claims(unread)}, or Spark left them out of its plan because it saw that they could not matter "
+                "(a join with an empty table, a filter that is never true, limit(0)). Write or collect the rows inside "
+                "of the block; where an action may leave them out, call rows.head(1) in the block beside it. Where "
+                "they are to be passed over unread, reset the group's offsets instead (kcoord group reset-offsets)."
             )
         outcome = self._client.advance(self._claims, ())
         failed = [
