@@ -197,12 +197,13 @@ class MemberClient:
     def assignment(self) -> Assignment:
         """Return what the member owns now, without waiting; raises KcoordError once it cannot be a member any more.
 
-        It also raises while the coordinator has been away for longer than `kcoord.coordinator.timeout`.
+        It also raises while the coordinator has been away for longer than `kcoord.coordinator.timeout`. A process that
+        stood still for longer than its session owns nothing, also before the background thread has come to see that.
         """
         self._must_be_at_home()
         with self._lock:
             self._must_be_served()
-            return self._assignment
+            return self._assignment.at(_monotonic_ms(), self._member.lease.ends_ms)
 
     def wait_for_assignment(self, *, complete: bool, timeout_s: float) -> Assignment:
         """Wait for a first partition, or with `complete` for the whole target, and return what there is then.

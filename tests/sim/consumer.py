@@ -80,6 +80,7 @@ class Consumer(MemberProcess):
             settings = replace(settings, max_poll_interval_ms=self._habits.choice(LONGEST_POLLS_MS))
         self.settings = self._subscribed = settings
         self.pauses = self.polls = 0
+        self._is_to_poll = False
         self._rules = ConsumerRules(self)
         self._commits = Commits(self, self._fail)
         self._fetcher = Fetcher(world, name, settings.isolation_level)
@@ -93,12 +94,14 @@ class Consumer(MemberProcess):
         self.call(events.JoinCall(), lambda _: self._poll_later(), self._fail)
 
     def _poll_later(self) -> None:
+        self._is_to_poll = True
         self.later(self.world.poll_ms(), self._go_round)
 
     def _go_round(self) -> None:
         """Do what was returned, commit it where that is the application's business, and poll again."""
         if not self.is_running or self.member is None:
             return
+        self._is_to_poll = False
         if self.member.failure is not None:
             self._fail(self.member.failure)
             return
@@ -132,11 +135,15 @@ class Consumer(MemberProcess):
     def _does(self, chance: float) -> bool:
         return not self.world.is_healing and self._habits.random() < chance
 
-    def _poll(self) -> None:
-        """Poll as the product's flow does: what was returned is done, then what changed, then rows."""
+    def _poll(self, *, is_member_late: bool = False) -> None:
+        """Poll as the product's flow does: what was returned is done, then what changed, then rows.
+
+        The member has a thread of its own, which may come to run after all that.
+        """
         self._work_on_what_was_returned()
         self.polls += 1
-        self.step(events.Polled())
+        if not is_member_late:
+            self.step(events.Polled())
         noted = self.machine.begin_call()
         if noted:
             self.step(events.PositionsNoted(noted))
@@ -148,6 +155,7 @@ class Consumer(MemberProcess):
             # Interrupted before there was anything to return.
             return
         pieces = self.machine.take(self._max_records)
+        self._rules.took(pieces)
         self._rules.polled(self.machine, {piece.key for piece in pieces}, self._fetcher.in_vain)
         given = [(piece, piece.rows.column("offset")[0].as_py(), piece.next_offset) for piece in pieces]
         if pieces and self._does(ITERATES):
@@ -298,6 +306,16 @@ class Consumer(MemberProcess):
     def pause(self) -> None:
         self.pauses += 1
         super().pause()
+
+    def resume(self) -> None:
+        """Run on, with the program's thread before that of its member."""
+        self.is_paused = False
+        if self._is_to_poll and self.is_running and self.member is not None and self.member.failure is None:
+            try:
+                self._poll(is_member_late=True)
+            except ListenerError:
+                self._let_go()
+        super().resume()
 
     def kill(self) -> None:
         self.is_paused = False

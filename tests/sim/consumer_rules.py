@@ -6,11 +6,12 @@ answer, when its member could not know better, and after a second loss of the co
 has.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.protocol.vocabulary import IsolationLevel
+from spark_kcoord.consumer.core.chunk_rows import Piece
 from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Told
 from spark_kcoord.member.core.session.states import State
@@ -64,6 +65,19 @@ class ConsumerRules:
                         "lost-and-not-gone",
                         f"{self._consumer.name} was told that {key} is lost, and it has {held.grant}",
                     )
+
+    # ---- nothing is read past a session -----------------------------------------------------------------------------
+
+    def took(self, pieces: Sequence[Piece]) -> None:
+        """Take what a poll returns: raises ViolationError for anything once the session is over by its own clock."""
+        member, now_ms = self._consumer.member, self._consumer.now_ms()
+        assert member is not None
+        if pieces and now_ms >= member.lease.ends_ms:
+            raise ViolationError(
+                "read-past-its-session",
+                f"{self._consumer.name} got {[piece.key for piece in pieces]} {now_ms - member.lease.ends_ms} ms after "
+                "its session",
+            )
 
     # ---- each partition has its turn ---------------------------------------------------------------------------------
 

@@ -45,7 +45,9 @@ class MemberProcess(Process):
     @property
     def assignment(self) -> Assignment:
         """What the member owns, nothing while there is none."""
-        return self.member.assignment if self.member is not None else Assignment()
+        if self.member is None:
+            return Assignment()
+        return self.member.assignment.at(self.now_ms(), self.member.lease.ends_ms)
 
     @property
     def is_settled(self) -> bool:

@@ -9,7 +9,7 @@ from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.consumer.core.machine import ConsumerMachine
 from spark_kcoord.consumer.core.memory import Memory
 from spark_kcoord.fetch.tailing.room import Room
-from spark_kcoord.member.core.held.holdings import Holdings
+from spark_kcoord.member.core.held.holdings import Assignment, Holdings
 from spark_kcoord.member.core.session.patience import Idleness
 from tests.sim.directed import consumers_that_do_not_wait
 from tests.sim.mix import Mix, draw_mix
@@ -36,6 +36,10 @@ def _reconnect_tells_lost() -> Patches:
 
 def _idle_poller_keeps_owning() -> Patches:
     return [(Idleness, "ends_now", lambda *_: False), (Idleness, "ends_ms", property(lambda _: None))]
+
+
+def _late_thread_owns() -> Patches:
+    return [(Assignment, "at", lambda self, *_: self)]
 
 
 def _paused_holds_all() -> Patches:
@@ -73,6 +77,11 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         "a commit that waits is sent behind a later one",
         _async_commit_overtakes,
         consumers_that_do_not_wait,
+    ),
+    "late-thread-owns": (
+        "a process that stood still past its session owns what it had until its member's thread has run",
+        _late_thread_owns,
+        draw_mix,
     ),
     "paused-holds-all": ("what is paused is told only when something is free", _paused_holds_all, draw_mix),
     "first-broker-takes-all": ("room is not divided among brokers", _first_broker_takes_all, draw_mix),

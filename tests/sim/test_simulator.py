@@ -113,6 +113,7 @@ LATE = {
     "late-entry-drops-old-claims": 169,
     "late-member-put-out": 1,
     "late-ones-of-one-turn": 15,
+    "late-thread-owns": 46,
     "listener-error-strands": 3,
     "never-forgotten": 9,
     "none-kept": 56,

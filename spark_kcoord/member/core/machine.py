@@ -97,10 +97,10 @@ class Member:
         self._outbox, self._calls = Outbox(), Calls()
         self._holdings = Holdings(claims)
         self._log = KnownLog(log)
-        self._lease = Lease(settings.session_timeout_ms)
+        self.lease = Lease(settings.session_timeout_ms)
         nodes_known = Nodes(settings.coordinators, jitter, remembered=nodes)
-        self._link = Link(nodes_known, self._lease, self._outbox, jitter)
-        rooms = (self._link, self._lease, self._holdings, self._log, self._outbox, self._calls)
+        self._link = Link(nodes_known, self.lease, self._outbox, jitter)
+        rooms = (self._link, self.lease, self._holdings, self._log, self._outbox, self._calls)
         hints = (*checkpoint_hints, *settings.hints)
         self._entry = Entry(settings, *rooms, incarnation=incarnation, pid=pid, member_id=member_id, hints=hints)
         self._requests = Requests(settings, self._link, self._holdings, self._calls, self._outbox)
@@ -214,7 +214,7 @@ class Member:
             return
         deadline_ms = self._absence.deadline_ms(self._link.now_ms)
         if isinstance(request, LeaveGroup):
-            deadline_ms = min(deadline_ms, self._link.now_ms + self._lease.session_timeout_ms)
+            deadline_ms = min(deadline_ms, self._link.now_ms + self.lease.session_timeout_ms)
         if timeout_ms is not None:
             deadline_ms = min(deadline_ms, self._link.now_ms + timeout_ms)
         self._calls.add(Call(call_id, deadline_ms, request, timeout_ms=timeout_ms))
@@ -284,7 +284,7 @@ class Member:
     def _on_response(self, asked: Asked, response: Response) -> None:
         refusal = refusal_of(response)
         if self._link.state is State.JOINED and refusal is None:
-            self._lease.renew(asked.sent_ms)
+            self.lease.renew(asked.sent_ms)
             self._link.nodes.settle()
         match asked.request, response:
             case ((FindCoordinator() | ListClaims() | RegisterConsumer()), _):
@@ -398,9 +398,9 @@ class Member:
 
     def _check_ownership(self) -> None:
         """Own nothing once the coordinator may have declared this member dead."""
-        if not self._holdings.is_empty and self._link.now_ms >= self._lease.ends_ms:
+        if not self._holdings.is_empty and self._link.now_ms >= self.lease.ends_ms:
             self._holdings.forget_grants()
-            silent_ms = self._lease.unanswered_ms(self._link.now_ms)
+            silent_ms = self.lease.unanswered_ms(self._link.now_ms)
             why = f"no answer for {silent_ms} ms, a whole session time-out; it owns nothing now"
             self._outbox.notice(NoticeKind.SESSION_LOST, why)
             if self._link.state is State.JOINED:
@@ -419,9 +419,9 @@ class Member:
                     self._lose(why_silent(state, self._link.waits_ms), is_elsewhere_better=True, was_silent=True)
             case State.JOINED if now_ms >= self._dead_at_ms:
                 silent_ms = now_ms - self._link.open_conversation.heard_ms
-                self._lease.doubt()
+                self.lease.doubt()
                 self._lose(f"no answer for {silent_ms} ms", is_elsewhere_better=True)
-            case State.JOINED if now_ms >= self._lease.next_ping_ms:
+            case State.JOINED if now_ms >= self.lease.next_ping_ms:
                 self._requests.ping(self._idleness.lasts_ms(self._link.now_ms))
             case _:
                 pass
@@ -429,9 +429,9 @@ class Member:
     @property
     def _dead_at_ms(self) -> int:
         conversation = self._link.open_conversation
-        dead_at_ms = self._lease.dead_at_ms(conversation.heard_ms)
+        dead_at_ms = self.lease.dead_at_ms(conversation.heard_ms)
         since_ms = None if self._link.nodes.is_alone else conversation.unanswered_since_ms
-        return dead_at_ms if since_ms is None else min(dead_at_ms, since_ms + self._lease.patience_ms)
+        return dead_at_ms if since_ms is None else min(dead_at_ms, since_ms + self.lease.patience_ms)
 
     def _check_calls(self) -> None:
         troubles = self._link.nodes.describe_troubles()
@@ -462,7 +462,7 @@ class Member:
         self._fatal = refusals.left_alone(self.settings)
         if self._link.state is State.JOINED:
             finals = self._holdings.finals(with_offsets=self.settings.auto_commit)
-            self._ask(LEAVES_BY_ITSELF, LeaveGroup(finals), self._lease.session_timeout_ms)
+            self._ask(LEAVES_BY_ITSELF, LeaveGroup(finals), self.lease.session_timeout_ms)
         else:
             self._on_close()
 
@@ -478,9 +478,9 @@ class Member:
         absence_ms = self._absence.ends_ms if self._away is None else None
         times = [self._calls.deadline_ms, absence_ms, self._entry.deadline_ms, self._idleness.ends_ms]
         if not self._holdings.is_empty:
-            times.append(self._lease.ends_ms)
+            times.append(self.lease.ends_ms)
         if self._link.state is State.JOINED:
-            times += [self._lease.next_ping_ms, self._dead_at_ms]
+            times += [self.lease.next_ping_ms, self._dead_at_ms]
         else:
             times.append(self._link.deadline_ms)
         return min(time_ms for time_ms in times if time_ms is not None)

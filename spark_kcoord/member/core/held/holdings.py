@@ -75,6 +75,12 @@ class Assignment:
     withheld: tuple[PartitionResult, ...] = ()
     """The partitions of its target that it does not get because nobody knows where they start, and why."""
 
+    def at(self, now_ms: int, ends_ms: int) -> "Assignment":
+        """Return what is owned at a time: no partition once the session has ended, whether that was noticed or not."""
+        if now_ms < ends_ms or not self.partitions:
+            return self
+        return replace(self, partitions=(), is_complete=False)
+
     def is_awaited(self, *, complete: bool) -> bool:
         """True when it ends a wait for any partition, or with `complete` for the whole target, which may be empty."""
         return self.is_complete or (bool(self.partitions) and not complete)

@@ -29,7 +29,9 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, GroupSummary
 from spark_kcoord.errors import KcoordError
+from spark_kcoord.member import client as member_client
 from spark_kcoord.member.client import MemberClient, fetch_offsets, find_coordinator, request_once
+from spark_kcoord.member.core.events import JoinCall
 from spark_kcoord.member.core.machine import Member
 from tests.helpers.loopback_coordinator import LoopbackCoordinator, unused_address
 from tests.helpers.member_pair import accepted, claim, found, settings, start_fetcher, stop_fetcher
@@ -185,6 +187,33 @@ def test_client_that_was_never_started_closes_too() -> None:
     client.close()
     with pytest.raises(KcoordError, match="is closed"):
         client.join()
+
+
+def test_who_stood_still_past_its_session_owns_nothing_before_its_thread_has_seen_it(
+    coordinator: LoopbackCoordinator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        if not goes_on.is_set() and client.assignment().partitions:
+            stands.set()
+            goes_on.wait(60)
+
+    client = MemberClient(settings(coordinators=(coordinator.address,)), on_change=stand_still)
+    try:
+        client.start()
+        client.ask(JoinCall())
+        assert stands.wait(60)
+        known = client.assignment()
+        assert ([part.partition for part in known.partitions], known.is_complete) == ([0, 1], True)
+        assert client.assignment() is known
+        later_ms = member_client._monotonic_ms() + settings().session_timeout_ms
+        monkeypatch.setattr(member_client, "_monotonic_ms", lambda: later_ms)
+        woken = client.assignment()
+        assert (woken.partitions, woken.is_complete, woken.member_epoch) == ((), False, known.member_epoch)
+    finally:
+        goes_on.set()
+        client.close()
 
 
 # ---- trouble --------------------------------------------------------------------------------------------------------
