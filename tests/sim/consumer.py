@@ -105,7 +105,7 @@ class Consumer(MemberProcess):
         if self.member.failure is not None:
             self._fail(self.member.failure)
             return
-        if not self.settings.auto_commit and (self._returned or self._has_arrived):
+        if self._has_to_commit:
             self._has_arrived = False
             self._work_on_what_was_returned()
             self.machine.settle()
@@ -134,6 +134,16 @@ class Consumer(MemberProcess):
 
     def _does(self, chance: float) -> bool:
         return not self.world.is_healing and self._habits.random() < chance
+
+    @property
+    def _is_about_to_poll(self) -> bool:
+        """True between two rounds, if the next one has nothing to commit first."""
+        is_member = self.is_running and self.member is not None and self.member.failure is None
+        return self._is_to_poll and is_member and not self._has_to_commit
+
+    @property
+    def _has_to_commit(self) -> bool:
+        return not self.settings.auto_commit and bool(self._returned or self._has_arrived)
 
     def _poll(self, *, is_member_late: bool = False) -> None:
         """Poll as the product's flow does: what was returned is done, then what changed, then rows.
@@ -308,9 +318,9 @@ class Consumer(MemberProcess):
         super().pause()
 
     def resume(self) -> None:
-        """Run on, with the program's thread before that of its member."""
-        self.is_paused = False
-        if self._is_to_poll and self.is_running and self.member is not None and self.member.failure is None:
+        """Run on, with the program's thread before that of its member, where it was about to poll."""
+        was_paused, self.is_paused = self.is_paused, False
+        if was_paused and self._is_about_to_poll:
             try:
                 self._poll(is_member_late=True)
             except ListenerError:
