@@ -24,6 +24,7 @@ from coordinator.protocol.messages import (
     ErrorResponse,
     FetchOffsets,
     FetchOffsetsResponse,
+    LeaveGroup,
     Ping,
     PingResponse,
     Probe,
@@ -293,6 +294,16 @@ def test_a_member_that_leaves_without_having_asked_is_named() -> None:
     world.let_in()
     with pytest.raises(ViolationError, match=r"^put-out: "):
         world.checker.noticed(Notice("member-left", "it was late", "g", "m1"), 0, 0)
+
+
+def test_a_leave_sent_behind_a_registration_that_was_not_answered_is_one_that_was_asked() -> None:
+    world = World()
+    world.let_in()
+    request = RegisterConsumer("g", "m1", "process-m1", Subscription(("u",)), "", 1, 6_000, 3_000)
+    world.checker.asked(CONNECTION, 2, request, 0, 0)
+    world.checker.noticed(Notice("member-returned", "the same process registered again", "g", "m1"), 0, 0)
+    world.checker.asked(CONNECTION, 3, LeaveGroup(), 0, 0)
+    world.checker.noticed(Notice("member-left", "it left", "g", "m1"), 0, 0)
 
 
 def test_there_is_a_rule_for_every_kind_of_record() -> None:

@@ -45,7 +45,13 @@ def check_notice(said: Said, notice: Notice, shard: int, now_ms: int) -> None:
 
 
 def _has_asked_to_leave(said: Said, member: tuple[str, str]) -> bool:
-    return any(asked.member == member and isinstance(asked.request, LeaveGroup) for asked in said.life.asked.values())
+    """True when a leave of it is under way, also one sent behind a registration that was not answered yet."""
+    life = said.life
+    for (connection_id, _), asked in life.asked.items():
+        removed, _ = life.removed.get(connection_id, (None, 0))
+        if isinstance(asked.request, LeaveGroup) and member in (asked.member, removed):
+            return True
+    return False
 
 
 def _keeps_its_place(said: Said, member: tuple[str, str], shard: int) -> bool:
