@@ -437,11 +437,12 @@ class Node:
 
     def _grow_snapshot(self) -> None:
         """Encode the next slice of a snapshot that is due; the rest is left to steps of their own."""
-        shard = self._snapshots.next_shard
+        now_ms = self._clock.now_ms
+        shard = self._snapshots.next_shard(now_ms)
         if shard is None:
             return
         try:
-            self._snapshots.grow()
+            self._snapshots.grow(now_ms)
         except Exception as error:  # noqa: BLE001 - a snapshot that cannot be made costs a longer load, and no more
             self._snapshots.abandon(shard)
             why = f"the snapshot of shard {shard} met a bug at {where_of(error)}; another is made later"
@@ -463,14 +464,16 @@ class Node:
     def _is_more_to_do(self) -> bool:
         """True when something was left to a step of its own that can be taken at once."""
         is_asked = bool(self._waiting) or bool(self._rack.loads.under_way)
-        return is_asked or bool(self._remains) or self._snapshots.next_shard is not None
+        return is_asked or bool(self._remains)
 
     def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
         """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick."""
         if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
         earliest: int | None = self._finder.due_ms
-        if (self._waiting or self._due or self._away or self._remains) and self._is_more_to_do:
+        if self._due and (snapshot_ms := self._snapshots.next_at_ms) is not None:
+            earliest = snapshot_ms if earliest is None else min(earliest, snapshot_ms)
+        if (self._waiting or self._away or self._remains) and self._is_more_to_do:
             earliest = now_ms
         away, stalled = self._away, self._rack.stalled
         for index in shards:

@@ -4,15 +4,23 @@ One shard's snapshot grows at a time, a slice a step. Its pieces go to the disk 
 before it was written, so that a snapshot of any size takes the memory of a piece. A snapshot is due when a start would
 have to replay too much after the last one: more than a fixed weight, and more than half of what the snapshot itself
 weighs. So a start takes little longer than reading the state, and snapshots write no more than twice what the log does.
+
+Nobody waits for a snapshot, so it rests between two slices: whoever is served meanwhile notices little of it, also
+where the nodes of a cluster share a machine, which all make theirs at once as they have the same log. Where more are
+due it rests the less, so that none of them is late for good.
 """
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from coordinator.core.effects import WriteSnapshot
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.shard import Shard
 from coordinator.core.limits import Limits
+
+REST_MS: Final = 10
+"""The rest between two slices of one snapshot, where no other is due. A slice takes some two milliseconds."""
 
 
 class Snapshots:
@@ -29,6 +37,7 @@ class Snapshots:
         """The shards whose snapshots are due; the first one's grows."""
         self._is_due = [False] * len(shards)
         self._is_growing = False
+        self._rests_until_ms = 0
         self._under_way: tuple[int, bool] | None = None
         """The end offset of the piece that is on its way to the disk, and whether it is the last."""
         self.held: WriteSnapshot | None = None
@@ -46,13 +55,19 @@ class Snapshots:
         return self._is_due[shard]
 
     @property
-    def next_shard(self) -> int | None:
-        """The shard whose snapshot a step can make grow; None while there is nothing to do but wait."""
-        return self.due[0] if self.due and self._under_way is None else None
+    def next_at_ms(self) -> int | None:
+        """The time from which on a step can make a snapshot grow; None while a piece is written, or none is due."""
+        return self._rests_until_ms if self.due and self._under_way is None else None
 
-    def grow(self) -> None:
+    def next_shard(self, now_ms: int) -> int | None:
+        """Return the shard whose snapshot a step can make grow now."""
+        at_ms = self.next_at_ms
+        return self.due[0] if at_ms is not None and at_ms <= now_ms else None
+
+    def grow(self, now_ms: int) -> None:
         """Encode the next slice for `next_shard`, and hold a piece once that is full."""
         shard = self.due[0]
+        self._rests_until_ms = now_ms + REST_MS // len(self.due)
         journal = self._journal(shard)
         if not self._is_growing:
             self._is_growing = True

@@ -32,12 +32,10 @@ from coordinator.runtime.security.tls_end import TlsEnd
 from coordinator.runtime.server.connection import Connection
 from coordinator.runtime.server.held_input import HeldInput, largest
 from coordinator.runtime.server.input_bound import InputBound
-from coordinator.runtime.server.listening import begin_accepting
+from coordinator.runtime.server.listening import ACCEPTED_AT_ONCE, accept_beside, begin_accepting
 from coordinator.runtime.server.turns import Turns
 from coordinator.runtime.server.unread import Unread
 
-_ACCEPTED_AT_ONCE = 32
-"""Connections that are accepted before others are served again."""
 DROPPED_AT_ONCE = 16
 """Connections that are too late and are closed before others are served again."""
 FLUSH_LOT = 500
@@ -89,6 +87,8 @@ class Server:
         self.subject_rules = tuple(subject_rules)
         self.log_ins = log_ins
         self._server: asyncio.Server | None = None
+        self._beside: list[asyncio.Server] = []
+        """More listeners of the same sockets."""
         self._bound: Address = ("", 0)
         self.session_limits = SessionLimits(
             hello_bytes=settings.hello_bytes,
@@ -137,7 +137,7 @@ class Server:
         self._fit_to_file_limit()
         try:
             self._server = await asyncio.get_running_loop().create_server(
-                self._serve_one, host, port, backlog=_ACCEPTED_AT_ONCE, start_serving=False
+                self._serve_one, host, port, backlog=ACCEPTED_AT_ONCE, start_serving=False
             )
         except OSError as error:
             reason = error.strerror or str(error)
@@ -155,10 +155,7 @@ class Server:
             raise RuntimeError("bind first")
         try:
             await begin_accepting(self._server)
-            for listening in self._server.sockets:
-                # asyncio accepts as many in one go as its backlog is long; the kernel's may be longer than that.
-                with contextlib.closing(listening.dup()) as sock:
-                    sock.listen(self.settings.backlog)
+            self._beside = await accept_beside(self._server, self._serve_one, self.settings.backlog)
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {format_address(self._bound)}: {error.strerror}; another process took the address "
@@ -305,7 +302,8 @@ class Server:
         self.is_stopping = True
         self.held.stop()
         if self._server is not None:
-            self._server.close()
+            for server in (self._server, *self._beside):
+                server.close()
         for connection in self._live:
             connection.stop_reading()
 

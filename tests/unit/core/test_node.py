@@ -12,6 +12,7 @@ from coordinator.core.events import (
 from coordinator.core.groups.hard.account import bytes_of
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.core.shards.snapshots import REST_MS
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
@@ -28,7 +29,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import GroupSummary, NodeAddress, Subscription
 from tests.helpers.loading import given
-from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
+from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
 
@@ -200,7 +201,7 @@ def test_snapshot_that_takes_many_steps_is_as_of_its_beginning_whatever_happens_
         m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, epoch),))))
         if len(world.written[0]) == 22:
             other.leave()
-        world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
+        world.advance(REST_MS)
     end, records = world.snapshots[0]
     assert len(world.written[0]) > end + 2
     loaded = Node(limits, 1, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",))
@@ -221,13 +222,13 @@ def test_snapshot_is_handed_out_in_pieces_each_after_the_one_before_it_is_writte
     for offset in range(200, 240):
         m1.send(CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, m1.epoch(T0)),))))
     for _ in range(20):
-        world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
+        world.advance(REST_MS)
     written = [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
     assert [(each.index, each.is_last) for each in written] == [(0, False)]
     while not written[-1].is_last:
         world.happen(SnapshotWritten(0, written[-1].end_offset, is_whole=False))
         for _ in range(20):
-            world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
+            world.advance(REST_MS)
         before, written = written, [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
         assert written[:-1] == before
     assert [each.index for each in written] == list(range(len(written)))
@@ -252,7 +253,7 @@ def test_report_of_a_piece_of_a_snapshot_that_was_thrown_away_says_nothing_of_th
 
     def pieces() -> list[WriteSnapshot]:
         for _ in range(20):
-            world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
+            world.advance(REST_MS)
         return [effect for effect in world.effects if isinstance(effect, WriteSnapshot)]
 
     while not (written := pieces())[-1].is_last:
@@ -281,7 +282,7 @@ def test_snapshot_is_due_by_bytes_and_of_a_large_shard_by_half_of_what_it_weighs
             assert count < 1_000
             commit = OffsetToCommit("t", 0, 200, m1.epoch(T0), metadata=metadata)
             m1.send(CommitOffsets("g", in_columns((commit,))))
-            world.happen(Ticked(world.now_ms + WALL_OFFSET_MS))
+            world.advance(REST_MS)
         return count
 
     assert 20_000 // 340 < commits_until_a_snapshot("") < 20_000 // 256

@@ -1,9 +1,9 @@
 """The committed records that are on their way to standbys: from memory while a follower keeps up, else from the disk.
 
 A standby is fed what is committed and on the disk here, and nothing else: that is never cut. A new one begins with the
-snapshot on the disk. In one tick all of them together are fed about as many bytes as a step may replay. While there is
-more another tick is asked for, after a pause in which the shards that are led here go on. So a tick is as short beside
-a thousand followed shards as beside one, and a standby that lags does not keep a core busy.
+snapshot on the disk. In one tick all of them together are fed a part of what a step may replay. While there is more
+another tick is asked for, after a pause in which the shards that are led here go on. So a tick is as short beside a
+thousand followed shards as beside one, and a standby that lags does not keep a core busy.
 """
 
 from collections import deque
@@ -19,8 +19,10 @@ from coordinator.core.replica.epochs import ReplicaLog
 
 OWN_STANDBY: Final = -1
 """The follower for whom a node reads its own logs."""
-PAUSE_MS: Final = 20
+PAUSE_MS: Final = 5
 """The pause between two feeds while there is more to feed."""
+FEEDS_OF_A_STEP: Final = 4
+"""All feeds of a tick are this part of what a step may replay, so that what the node leads is not kept waiting."""
 READ_BYTES: Final = 1024 * 1024
 """The records that are read from the disk at once."""
 MOST_READ_AT_ONCE: Final = 2
@@ -198,7 +200,10 @@ class StandbyFeeds:
     def next(self) -> list[Fed]:
         """Return what is to be fed in this tick, about a slice in all, and what is to be read for the next ones."""
         wanted: list[Fed] = []
-        left, readable = self._slice_bytes, MOST_READ_AT_ONCE - sum(feed.is_busy for feed in self._feeds.values())
+        left, readable = (
+            self._slice_bytes // FEEDS_OF_A_STEP,
+            MOST_READ_AT_ONCE - sum(feed.is_busy for feed in self._feeds.values()),
+        )
         for shard in tuple(self._due):
             if left <= 0:
                 break

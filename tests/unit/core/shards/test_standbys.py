@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 
-from coordinator.core.effects import BugMet, LoadShard, WriteSnapshot
+from coordinator.core.effects import BugMet, Effect, LoadShard, WriteSnapshot
 from coordinator.core.events import LeadershipGiven, LeadershipTaken, ShardRecovered, StandbyDropped, StandbyFed, Ticked
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.replay import replay as replaying
 from coordinator.core.groups.hard.state import ShardState
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.core.shards.snapshots import REST_MS
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets
 from coordinator.protocol.parts import NodeAddress
@@ -37,7 +38,15 @@ def follower(limits: Limits = SMALL) -> Node:
 
 
 def feed(node: Node, records: Sequence[bytes], offset: int = 0) -> list[object]:
-    return list(node.step(StandbyFed(0, 1, offset, records), 0))
+    return list(node.step(StandbyFed(0, 1, offset, records), after_a_rest(node)))
+
+
+def tick(node: Node) -> list[Effect]:
+    return node.step(Ticked(0), after_a_rest(node))
+
+
+def after_a_rest(node: Node) -> int:
+    return node._clock.now_ms + REST_MS
 
 
 def replayed(records: Sequence[bytes]) -> ShardState:
@@ -55,7 +64,7 @@ def begins_to_lead(node: Node, log: Sequence[bytes], begins: int = 0) -> ShardSt
     for _ in range(100):
         if node.is_loaded(0):
             break
-        node.step(Ticked(0), 0)
+        tick(node)
     return node.hard_state(0)
 
 
@@ -91,7 +100,7 @@ def snapshot_of(log: tuple[bytes, ...]) -> list[WriteSnapshot]:
             return written
         if written:
             node._snapshots.piece_written(0, written[-1].end_offset, is_whole=False)
-        effects += node.step(Ticked(0), 0)
+        effects += tick(node)
     raise AssertionError("the snapshot is not made")
 
 
@@ -156,7 +165,7 @@ def test_a_standby_that_ends_below_the_snapshot_on_the_disk_is_not_begun_with(lo
     read = [(True, piece.end_offset, piece.records) for piece in pieces]
     node.step(ShardRecovered(0, 2, 1, [*read, (False, pieces[0].end_offset, log[pieces[0].end_offset :])]), 0)
     for _ in range(50):
-        node.step(Ticked(0), 0)
+        tick(node)
     assert node.is_loaded(0)
     assert node.hard_state(0).groups.keys() == replayed(log).groups.keys()
     assert node.hard_state(0).groups["g"].offsets == replayed(log).groups["g"].offsets

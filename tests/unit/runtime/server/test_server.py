@@ -23,6 +23,7 @@ from coordinator.protocol.messages import (
 )
 from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.session import HelloReceived, PushReceived, ResponseReceived
+from coordinator.runtime.server.listening import ACCEPTING
 from coordinator.runtime.server.port import DROPPED_AT_ONCE, FLUSH_LOT, ListenError, Server
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import Peer, RememberedLog, until
@@ -508,6 +509,36 @@ def test_a_taken_port_is_a_clear_error() -> None:
         second = Server(SETTINGS, on.listener, on.clock, on.log.logger)
         with pytest.raises(ListenError, match=r"cannot listen on 127\.0\.0\.1:\d+: .*in use.*--listen"):
             await second.bind(*on.address)
+
+    play(act)
+
+
+def test_a_crowd_that_connects_at_once_is_accepted_before_it_takes_the_node_for_dead() -> None:
+    """Uvloop accepts one connection a turn of its loop: 5,000 that came at once waited for seconds for a hello."""
+
+    async def act(on: Scene) -> None:
+        crowd = [socket.socket() for _ in range(90)]
+        for sock in crowd:
+            sock.setblocking(False)
+            sock.connect_ex(on.address)
+        turns = 0
+        while on.server.connections < len(crowd):
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns <= len(crowd) // ACCEPTING + 10
+        for sock in crowd:
+            sock.close()
+        await until(lambda: on.server.connections == 0)
+
+    play(act)
+
+
+def test_whoever_stops_accepting_leaves_no_socket_that_takes_connections() -> None:
+    async def act(on: Scene) -> None:
+        on.server.stop_accepting()
+        await asyncio.sleep(0)
+        with socket.socket() as sock, pytest.raises(ConnectionRefusedError):
+            sock.connect(on.address)
 
     play(act)
 

@@ -1,0 +1,38 @@
+"""Snapshots rest between two slices, so that whoever is served meanwhile notices little of them."""
+
+from coordinator.core.effects import WakeAt
+from coordinator.core.limits import Limits
+from coordinator.core.shards.snapshots import REST_MS
+from tests.helpers.node_world import NodeWorld
+
+T0 = ("t", 0)
+LIMITS = Limits(snapshot_interval_records=20, slice_bytes=50)
+
+
+def growing() -> NodeWorld:
+    """Return a world in which a snapshot has begun to grow."""
+    world = NodeWorld({"t": 2}, shards=1, limits=LIMITS)
+    member = world.join("m1")
+    while not world.node._snapshots.due:
+        member.commit(T0, 200 + len(world.written[0]))
+    return world
+
+
+def test_a_snapshot_rests_between_two_slices_and_asks_to_be_woken_for_the_next() -> None:
+    world = growing()
+    snapshots, begun_ms = world.node._snapshots, world.now_ms
+    assert snapshots.next_at_ms == begun_ms + REST_MS
+    assert snapshots.next_shard(begun_ms + REST_MS - 1) is None
+    assert snapshots.next_shard(begun_ms + REST_MS) == 0
+    assert WakeAt(begun_ms + REST_MS) in world.effects
+
+
+def test_snapshots_rest_the_less_the_more_are_due() -> None:
+    world = growing()
+    snapshots, begun_ms = world.node._snapshots, world.now_ms
+    snapshots.due.extend(range(1, 5))
+    snapshots.grow(begun_ms)
+    assert snapshots.next_at_ms == begun_ms + REST_MS // 5
+    snapshots.due.extend(range(5, 5 + REST_MS))
+    snapshots.grow(begun_ms)
+    assert snapshots.next_at_ms == begun_ms
