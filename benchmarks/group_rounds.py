@@ -13,7 +13,6 @@ from typing import Generic, TypeVar
 
 from benchmarks.group_sockets import Peer, Security, Sockets
 
-_SPIN_S = 0.002
 _DRAIN_S = 30.0
 _TURN_S = 0.05
 _LIMIT_S = 60.0
@@ -103,8 +102,8 @@ def pace(sockets: Sockets[P], peers: Sequence[P], request: Callable[[P], bytes],
             running += 1
             number += 1
             due_s = started_s + number / per_s
-        wait_s = due_s - now_s() if number < total else _TURN_S
-        for answered in sockets.turn(wait_s if wait_s > _SPIN_S else 0):
+        wait_s = due_s - now_s() if number < total and rest else _TURN_S
+        for answered in sockets.turn(max(0.0, wait_s)):
             latencies.append((now_s() - answered.sent_s) * 1000)
             rest.append(answered)
             running -= 1
