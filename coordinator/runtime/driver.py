@@ -317,11 +317,16 @@ class Driver:
                 if not self._is_running:
                     return
         except StorageError as error:
-            # The disk had failed before this step was decided; the node learns of it next and halts.
-            self.disk_failed(str(error))
+            self._halt(str(error))
         except Exception as error:  # noqa: BLE001 - the driver's last line: whatever it is, the node must not go on
             self._log.critical("bug", why=f"the node failed and is stopped: {error!r}", exc_info=True)
             self._stop(Stopped(f"a bug: {error!r}", is_failure=True))
+
+    def _halt(self, why: str) -> None:
+        """Have the node halt for its disk before it hears anything more: the rest of what it decided is lost."""
+        for effect in self._node.step(DiskFailed(why), self.clock.monotonic_ms()):
+            if isinstance(effect, Halt):
+                self._perform(effect)
 
     def _perform(self, effect: Effect) -> None:
         # Of these two there is one for every request, and they come first.

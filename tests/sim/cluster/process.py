@@ -270,7 +270,13 @@ class ClusterProcess:
             except StorageError as error:
                 if not self.disk.failed:
                     raise
-                self.later(0, partial(self.step, events.DiskFailed(str(error))))
+                self._halt_for(events.DiskFailed(str(error)))
+
+    def _halt_for(self, failed: events.DiskFailed) -> None:
+        """Have the node halt before it hears anything more, as the product does: what it decided last is half done."""
+        for effect in self.node.step(failed, self.now_ms()):
+            if isinstance(effect, e.Halt):
+                self._perform([effect])
 
     def later(self, ms: int, work: Callable[[], None]) -> None:
         """Have it do something in this life after a while."""

@@ -352,6 +352,27 @@ def test_a_disk_that_refuses_is_an_event_for_the_node_and_no_bug() -> None:
     assert not any(what[0] == "append" for what in world.done)
 
 
+def test_a_node_whose_disk_refuses_decides_nothing_more_upon_what_it_has_half_done() -> None:
+    """An event that came before the news of the disk was decided upon records that nobody had written."""
+
+    def act(on: World) -> object:
+        stop_ticks(on)
+        on.refuses = True
+        on.driver.connection_opened(1, "h", ANONYMOUS)
+        on.driver.connection_opened(2, "h", ANONYMOUS)
+        return on.driver.run()
+
+    def script(event: Event, now_ms: int) -> list[Effect]:
+        if isinstance(event, DiskFailed):
+            return [Notice("stable", "it may not be said"), Halt(event.why)]
+        return [Append(0, 0, 0, (b"a",)), WriteSnapshot(0, 0, 0, (b"s",), 0, True), Respond(1, 7, PingResponse())]
+
+    world = play(script, act)
+    assert [type(event) for event in world.node.events] == [ConnectionOpened, DiskFailed]
+    assert [line["event"] for line in world.log.lines] == ["halted"]
+    assert world.done == []
+
+
 def test_halt_stops_the_node_before_anything_after_it() -> None:
     def act(on: World) -> object:
         on.driver.connection_opened(1, "h", ANONYMOUS)
