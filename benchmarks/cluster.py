@@ -236,10 +236,11 @@ class Bench:
         return self._nodes[self.group.members[0].node]
 
     def _until_all_in_sync(self) -> None:
-        """Return when every shard has all its replicas in sync, so that the next death meets a whole cluster."""
+        """Return when all replicas are in sync and members have pinged: the next death is to meet a whole cluster."""
         watch = IsrWatch(self._zookeeper.address, self._load.shard)
         with closing(watch):
             self._load.wait_until(lambda: watch.is_whole(NODES), "all in sync")
+        self._load.ping_all(self.group.members)
 
     def _say(self, text: str) -> None:
         reports = self._nodes.report()

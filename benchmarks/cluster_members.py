@@ -17,6 +17,7 @@ from benchmarks.group_load import Group, Rounds
 from benchmarks.group_members import PING, KcoordMember, RefusedError, Tally
 from coordinator.client.nodes import Nodes
 from coordinator.client.refusals import BETTER_ELSEWHERE, PASSING
+from coordinator.protocol.codec import decode_answer
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     ErrorResponse,
@@ -24,6 +25,7 @@ from coordinator.protocol.messages import (
     FindCoordinatorResponse,
     ListGroupEvents,
     ListGroupEventsResponse,
+    PingResponse,
     Push,
     RegisterConsumerResponse,
     Response,
@@ -43,6 +45,8 @@ PING_INTERVAL_S: Final = 10 / 3
 """As often as sessions of 10 s need."""
 _LOOPBACK: Final = "127.0.0.1"
 _TURN_S: Final = 0.01
+_LONG_ANSWER: Final = 24
+"""Bytes of a timed answer that says no more than that all was accepted are fewer."""
 
 
 class FollowingMember(KcoordMember):
@@ -95,6 +99,20 @@ class FollowingMember(KcoordMember):
         """Keep what it had, which is what it is to be told again."""
         self.before = self.owned or self.before
         super().forget()
+
+    def receive(self, body: bytes) -> bool:
+        """Take a frame; of the answers to pings one that says more than the shortest is looked into."""
+        is_timed = super().receive(body)
+        if is_timed and len(body) > _LONG_ANSWER:
+            said = decode_answer(memoryview(body)[4:])
+            if isinstance(said, PingResponse):
+                self.expect(node.node_id for node in said.successors or ())
+        return is_timed
+
+    def expect(self, successors: Iterable[int]) -> None:
+        """Go to these nodes first once its own is lost."""
+        ports = self.load.ports
+        self.nodes.expect((_LOOPBACK, ports[node]) for node in successors if node in ports)
 
     def _take(self, said: Response | Push) -> None:
         match said:
@@ -244,7 +262,7 @@ class ClusterLoad(Rounds[FollowingMember]):
         """Take note that a node has let a member in."""
         self._entering.pop(member, None)
         member.nodes.settle()
-        member.nodes.expect((_LOOPBACK, self.ports[node]) for node in member.successors if node in self.ports)
+        member.expect(member.successors)
 
     def _again(self, member: FollowingMember, why: str, *, is_elsewhere_better: bool) -> None:
         """Have a member try again after a pause that doubles, over another connection."""
@@ -306,6 +324,12 @@ class ClusterLoad(Rounds[FollowingMember]):
         now_s = time.perf_counter()
         step_s = PING_INTERVAL_S / len(members)
         self._pings = deque((now_s + number * step_s, member) for number, member in enumerate(members))
+
+    def ping_all(self, members: Sequence[FollowingMember]) -> None:
+        """Have each member ping once, as it does while nothing happens."""
+        self.begin_pinging(members)
+        self.turn_for(PING_INTERVAL_S)
+        self.stop_pinging()
 
     def stop_pinging(self) -> None:
         """Ping no more."""

@@ -94,6 +94,12 @@ class Nodes:
         for address in self._successors:
             self._left.pop(address, None)
 
+    def follow_on(self, successors: Iterable[Address]) -> None:
+        """Expect these to follow the coordinator that serves now; some of them may not have been named before."""
+        named = tuple(successors)
+        self.learn(named)
+        self.expect(named)
+
     def _keep(self, named: Iterable[Address]) -> None:
         self._learned = tuple(address for address in dict.fromkeys(named) if address not in self._given)[:MAX_LEARNED]
 

@@ -98,6 +98,8 @@ class Node:
         self._gates: Gates[Effect] = Gates()
         self._first_shard = 0
         self._next_lookup_id = 0
+        self._address = self_address
+        self._successors: list[tuple[NodeAddress, ...] | None] = [None] * shards
         self.usage = Usage()  # with the limits of all groups together also for whoever shows them
         self.node_wide = NodeWide(limits)
         self._assignors = assignors
@@ -296,6 +298,9 @@ class Node:
     def know(self, neighbours: Neighbours, now_ms: int) -> list[Effect]:
         """Send members from now on to the nodes that are known to lead; returns answers that were held for the news."""
         self._finder.neighbours = neighbours
+        for shard, successors in neighbours.live_successors(self._address.node_id).items():
+            if self._successors[shard] != successors:
+                self._successors[shard] = successors
         if self._finder.due_ms is None:
             return []
         self._clock.now_ms = max(self._clock.now_ms, now_ms)
@@ -373,6 +378,7 @@ class Node:
             meter=self._meter,
             timelines=Timelines(self._limits, self._number_of_shards),
             authorizer=self._authorizer,
+            successors=self._successors,
         )
         return Shard(desk, self._assignors, self._new_lookup_id)
 

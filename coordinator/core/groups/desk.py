@@ -5,6 +5,7 @@ records of the step are durable. It decides nothing about groups.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
@@ -31,6 +32,7 @@ from coordinator.core.node_wide import NodeWide
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.timers import Timers
 from coordinator.protocol.messages import Push, Response
+from coordinator.protocol.parts import NodeAddress
 
 _TIMERS_OF_A_GROUP = (
     TimerKind.WINDOW,
@@ -106,6 +108,8 @@ class Desk:
     authorizer: Authorizer | None = None
     """Asked which topics a pattern may match; None where nobody is asked for rights."""
     timelines: Timelines = field(default_factory=lambda: Timelines(Limits()))
+    successors: Sequence[tuple[NodeAddress, ...] | None] = (None,)
+    """By shard, the nodes that would lead it next: the same tuple while they stay. Shared by the shards of a node."""
 
     @property
     def now_ms(self) -> int:

@@ -378,7 +378,12 @@ class Shard:
         epoch = group.members[connection.member_id].member_epoch
         unresolved_why = self.desk.soft[group.group_id].unresolved_why
         withheld = withheld_from(group, connection.member_id, unresolved_why) if unresolved_why else ()
-        return PingResponse(ErrorCode.NONE, "", epoch, group.group_epoch, refused, accepted, withheld)
+        successors = self.desk.successors[self.desk.journal.shard]
+        if successors is connection.told_successors:
+            successors = None
+        else:
+            connection.told_successors = successors
+        return PingResponse(ErrorCode.NONE, "", epoch, group.group_epoch, refused, accepted, withheld, successors)
 
     def _advance(
         self, group: GroupState, member_id: str, request: Advance, connection: Connection, correlation_id: int

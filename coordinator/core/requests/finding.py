@@ -52,6 +52,17 @@ class Neighbours:
         others = (node for node in self.replicas.get(shard, ()) if node != leader)
         return tuple(sorted(others, key=lambda node: node not in heard))
 
+    def live_successors(self, leader: int) -> dict[int, tuple[NodeAddress, ...]]:
+        """Return, by shard, who of those that live would lead it after this leader, the likeliest first."""
+        live = {node.node_id: node for node in self.nodes if node.node_id != leader}
+        return {
+            shard: tuple(sorted([live[node] for node in replicas if node in live], key=self._is_unheard))
+            for shard, replicas in self.replicas.items()
+        }
+
+    def _is_unheard(self, node: NodeAddress) -> bool:
+        return node.node_id in self.unheard
+
 
 @dataclass(frozen=True, slots=True)
 class _Held:

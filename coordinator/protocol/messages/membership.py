@@ -223,7 +223,8 @@ class PingResponse(WireMessage, frozen=True, tag=103):
 
     `withheld` are partitions of the member's target that it does not get because nobody knows where they start:
     OFFSET_OUT_OF_RANGE where the group's policy is none, OFFSET_NOT_AVAILABLE where Kafka has not said. Of very many
-    some are named.
+    some are named. `successors` are the nodes that would coordinate the group next, of those that live now, in the
+    order in which one of them would be elected; None while they are those that this connection was told last.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -233,6 +234,7 @@ class PingResponse(WireMessage, frozen=True, tag=103):
     refused: tuple[PartitionResult, ...] = ()
     accepted: int = 0
     withheld: tuple[PartitionResult, ...] = ()
+    successors: tuple[NodeAddress, ...] | None = None
 
 
 class FetcherStarted(WireRequest, frozen=True, tag=4):

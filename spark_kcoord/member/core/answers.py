@@ -126,6 +126,14 @@ def is_answered(request: CommitOffsets | Ping, response: CommitOffsetsResponse |
     return response.accepted + len(response.refused) == len(asked) and not_refused <= response.accepted
 
 
+def take_ping(holdings: Holdings, request: Ping, response: PingResponse) -> None:
+    """Let holdings take the answer to a ping, and to the offsets that went with it."""
+    holdings.set_member_epoch(response.member_epoch)
+    holdings.withhold(response.withheld)
+    if is_answered(request, response):
+        take_commit(holdings, request, response)
+
+
 def take_commit(
     holdings: Holdings, request: CommitOffsets | Ping, response: CommitOffsetsResponse | PingResponse
 ) -> tuple[PartitionResult, ...]:

@@ -294,10 +294,9 @@ class Member:
             case _, _ if refusal is not None:
                 self._on_refused_member(refusal)
             case Ping(), PingResponse():
-                self._holdings.set_member_epoch(response.member_epoch)
-                self._holdings.withhold(response.withheld)
-                if answers.is_answered(asked.request, response):
-                    answers.take_commit(self._holdings, asked.request, response)
+                answers.take_ping(self._holdings, asked.request, response)
+                if response.successors is not None:
+                    self._link.nodes.follow_on((node.host, node.port) for node in response.successors)
             case _:
                 pass
 

@@ -55,6 +55,16 @@ def test_successors_are_tried_first_and_in_their_order_once_the_coordinator_is_l
     assert visits(known, 6, set()) == ["b", "given", "c", "a", "b", "given"]
 
 
+def test_successors_that_a_coordinator_names_later_are_learned_and_take_the_place_of_those_before() -> None:
+    known = nodes(A, B)
+    known.expect((B,))
+    known.follow_on((C, B))
+    known.note_trouble("gone", is_elsewhere_better=True)
+    assert known.current == C
+    known.note_trouble("gone", is_elsewhere_better=True)
+    assert known.current == B
+
+
 def test_successors_of_the_coordinator_before_are_first_no_longer() -> None:
     known = Nodes((A, B, C), lambda: 0.0)
     known.expect((C, B))

@@ -12,6 +12,7 @@ from coordinator.core.events import (
 from coordinator.core.groups.hard.account import bytes_of
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.core.requests.finding import Neighbours
 from coordinator.core.shards.snapshots import REST_MS
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -348,3 +349,17 @@ def test_description_says_why_kafka_does_not_answer_until_it_does() -> None:
     world.kafka.is_away = False
     world.poll_topics()
     assert (world.describe().kafka_failure, member.closed_why) == ("", None)
+
+
+def test_a_member_is_told_with_a_ping_who_would_lead_next_whenever_that_has_changed() -> None:
+    world = NodeWorld({"t": 1}, shards=1)
+    member = world.join("m1")
+    own, second, third = (NodeAddress(number, f"n{number}", 7600) for number in (1, 2, 3))
+    told = []
+    for live in ((own, second), (own, second), (third, own, second), (own,)):
+        world.machine.know(Neighbours(nodes=live, replicas={0: (3, 1, 2)}), world.now_ms)
+        told += [member.ask(Ping(0), PingResponse).successors for _ in range(2)]
+    assert told == [(second,), None, None, None, (third, second), None, (), None]
+    member.close()
+    returned = world.join("m1")
+    assert returned.ask(Ping(0), PingResponse).successors == ()

@@ -14,6 +14,7 @@ from coordinator.core.groups.soft.shown import Shown
 from coordinator.core.security.addresses import address_of
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.messages import RegisterConsumer
+from coordinator.protocol.parts import NodeAddress
 
 
 @dataclass(slots=True)
@@ -34,6 +35,8 @@ class Connection:
     """Shards that may owe it the answer to a request which is answered in a later step."""
     session: "MemberSession | None" = None
     """The session of the member it is bound to: every message from it is noted there."""
+    told_successors: tuple[NodeAddress, ...] | None = None
+    """Who would lead its group next, as it was told last."""
     reads_since: int | None = None
     """The number of the rules by which its principal may read the group of that member; None where it was not asked."""
 
@@ -49,7 +52,7 @@ class Connection:
 
     def unbind(self) -> None:
         """Make it nobody's connection."""
-        self.group_id = self.member_id = self.session = self.reads_since = None
+        self.group_id = self.member_id = self.session = self.reads_since = self.told_successors = None
 
 
 def owner_of(principal: str, host: str) -> str:

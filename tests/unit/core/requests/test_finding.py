@@ -281,6 +281,13 @@ def test_node_that_was_not_told_who_has_the_log_names_nobody() -> None:
     assert asking.answers[asking.ask()].successors == ()
 
 
+def test_nodes_that_live_are_named_by_shard_in_the_order_of_an_election_and_who_is_not_heard_last() -> None:
+    known = Neighbours(
+        nodes=(HERE, SECOND, THIRD), unheard=frozenset({3}), replicas={0: (3, 1, 2), 1: (9, 2, 1), 2: ()}
+    )
+    assert known.live_successors(1) == {0: (SECOND, THIRD), 1: (SECOND,), 2: ()}
+
+
 # ---- how long a registration may take -------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, RegisterConsumer
+from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Ping, PingResponse, RegisterConsumer
 from coordinator.protocol.parts import NodeAddress
 from tests.helpers.member_pair import MemberPair, registered, settings
 
@@ -74,3 +74,11 @@ def test_successors_are_those_of_the_coordinator_that_let_the_member_in() -> Non
     pair.answer(FindCoordinator, answer(2, 5, 4, 3))
     pair.answer(RegisterConsumer, registered)
     assert tried(pair, 4) == "324" + "31" + "2"[:1]
+
+
+def test_successors_that_an_answer_to_a_ping_names_are_asked_first_from_then_on() -> None:
+    pair = joined(3, live=(1, 3))
+    for successors in ((NODES[1], NODES[2]), None):
+        pair.pass_ms(settings().session_timeout_ms // 3 + 1)
+        pair.answer(Ping, PingResponse(successors=successors))
+    assert tried(pair, 2) == "23"
