@@ -36,7 +36,7 @@ class Connection:
     session: "MemberSession | None" = None
     """The session of the member it is bound to: every message from it is noted there."""
     told_successors: tuple[NodeAddress, ...] | None = None
-    """Who would lead its group next, as it was told last."""
+    """The nodes that would lead its group next, as it was told last."""
     reads_since: int | None = None
     """The number of the rules by which its principal may read the group of that member; None where it was not asked."""
 
