@@ -13,7 +13,10 @@ from coordinator.protocol.parts import PartitionResult, TopicOffsets
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True, gc=False):
-    """An offset to commit: the next one to read. Without an owner epoch only for a partition that nobody owns."""
+    """An offset to commit: the next one to read. Without an owner epoch only for a partition that nobody owns.
+
+    Then `topic_id` says of which life of the topic it is, where that is known.
+    """
 
     topic: str
     partition: int
@@ -21,17 +24,18 @@ class OffsetToCommit(msgspec.Struct, frozen=True, gc=False):
     owner_epoch: int | None = None
     leader_epoch: int | None = None
     metadata: str = ""
+    topic_id: str = ""
 
 
 def in_columns(offsets: Iterable[OffsetToCommit]) -> tuple[TopicOffsets, ...]:
     """Return offsets by topic, each topic's by ascending partition; those of one partition stay in their order."""
-    by_topic: dict[str, list[OffsetToCommit]] = {}
+    by_topic: dict[tuple[str, str], list[OffsetToCommit]] = {}
     for each in offsets:
-        by_topic.setdefault(each.topic, []).append(each)
-    return tuple(_of_topic(topic, rows) for topic, rows in by_topic.items())
+        by_topic.setdefault((each.topic, each.topic_id), []).append(each)
+    return tuple(_of_topic(*topic, rows) for topic, rows in by_topic.items())
 
 
-def _of_topic(topic: str, rows: list[OffsetToCommit]) -> TopicOffsets:
+def _of_topic(topic: str, topic_id: str, rows: list[OffsetToCommit]) -> TopicOffsets:
     rows.sort(key=lambda row: row.partition)
     return TopicOffsets(
         topic,
@@ -40,6 +44,7 @@ def _of_topic(topic: str, rows: list[OffsetToCommit]) -> TopicOffsets:
         tuple(row.owner_epoch for row in rows) if any(row.owner_epoch is not None for row in rows) else (),
         tuple(row.leader_epoch for row in rows) if any(row.leader_epoch is not None for row in rows) else (),
         tuple(row.metadata for row in rows) if any(row.metadata for row in rows) else (),
+        topic_id,
     )
 
 
@@ -63,4 +68,4 @@ def one_by_one(columns: Iterable[TopicOffsets]) -> Iterator[OffsetToCommit]:
             each.metadata or repeat(""),
             strict=False,
         ):
-            yield OffsetToCommit(each.topic, *row)
+            yield OffsetToCommit(each.topic, *row, each.topic_id)

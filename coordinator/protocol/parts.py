@@ -164,8 +164,9 @@ class TopicOffsets(_Part, frozen=True, gc=False):
     """Offsets of one topic to commit, in columns: what comes at one place of each list is about one partition.
 
     An offset is the next one to read. An empty list of owner epochs, leader epochs or metadata says that none of the
-    partitions has any; without an owner epoch an offset is only for a partition that nobody owns. Raises ValueError
-    when the lists, but for those three where they are empty, are not equally long.
+    partitions has any; without an owner epoch an offset is only for a partition that nobody owns, and `topic_id` says
+    of which life of the topic it is, where that is known. Raises ValueError when the lists, but for those three where
+    they are empty, are not equally long.
     """
 
     topic: Annotated[str, msgspec.Meta(max_length=MAX_TOPIC_LENGTH)]
@@ -174,6 +175,7 @@ class TopicOffsets(_Part, frozen=True, gc=False):
     owner_epochs: Listed[int | None] = ()
     leader_epochs: Listed[LeaderEpoch | None] = ()
     metadata: Listed[str] = ()
+    topic_id: str = ""
 
     def __post_init__(self) -> None:
         count = len(self.partitions)

@@ -43,7 +43,7 @@ class ScriptedCoordinator:
     ) -> None:
         self.asked: list[Request] = []
         self.taken = 0
-        self._answers = {
+        self.answers = {
             kind: list(answer) if isinstance(answer, list) else [answer] for kind, answer in answers.items()
         }
         self._pushes = pushes
@@ -92,7 +92,7 @@ class ScriptedCoordinator:
                     connection.sendall(session.send_response(event.correlation_id, answer))
 
     def _answer(self, request: Request) -> Response | Misdeed:
-        left = self._answers.get(type(request), [])
+        left = self.answers.get(type(request), [])
         if not left:
             return ErrorResponse(ErrorCode.INVALID_REQUEST, "the script has no answer")
         answer = left.pop(0) if len(left) > 1 else left[0]

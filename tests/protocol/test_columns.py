@@ -57,3 +57,10 @@ def test_what_is_not_refused_is_accepted() -> None:
     asked = (OffsetToCommit("t", 0, 4), OffsetToCommit("t", 1, 5))
     fenced = PartitionResult("t", 1, ErrorCode.FENCED_OWNER_EPOCH, "it is m2's")
     assert results_of(asked, (fenced,)) == (PartitionResult("t", 0, committed=4), fenced)
+
+
+def test_offsets_of_two_lives_of_a_topic_are_columns_of_their_own() -> None:
+    asked = [OffsetToCommit("t", 1, 5, topic_id="new"), OffsetToCommit("t", 0, 9, topic_id="old")]
+    columns = in_columns(asked)
+    assert [(each.partitions, each.topic_id) for each in columns] == [((1,), "new"), ((0,), "old")]
+    assert list(one_by_one(columns)) == asked

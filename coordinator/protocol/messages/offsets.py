@@ -32,6 +32,7 @@ class CommitOffsets(WireRequest, frozen=True, tag=6):
         ErrorCode.FENCED_OWNER_EPOCH,
         ErrorCode.PARTITION_OWNED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
         ErrorCode.STATE_LIMIT_REACHED,

@@ -7,6 +7,7 @@ hand commits as anybody may, for partitions that nobody owns. Positions before t
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -48,6 +49,9 @@ __all__ = ["Committer", "as_told"]
 _log = logging.getLogger(__name__)
 
 MOST_METADATA_BYTES: Final = 4_096
+_AGAIN_S: Final = 0.2
+_LATE_S: Final = 3.0
+"""The time after which a coordinator has been told that a topic was made again."""
 
 
 class Committer:
@@ -249,6 +253,16 @@ class Committer:
         return {(one.topic, one.partition): one for one in response.offsets}
 
     def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
+        """Commit; and again for a while where the coordinator may be told late that a topic was made again."""
+        times = int(min(timeout_s, _LATE_S) / _AGAIN_S)
+        results = self._commit_once(asked, timeout_s)
+        while times > 0 and any(result.error is ErrorCode.UNKNOWN_TOPIC_ID for result in results):
+            times -= 1
+            time.sleep(_AGAIN_S)
+            results = self._commit_once(asked, timeout_s)
+        return results
+
+    def _commit_once(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
         response = asking.ask_coordinators(
             self._settings, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
         )

@@ -163,4 +163,6 @@ class Held:
         """Return an offset of this partition as it is committed."""
         if leader_epoch is None and offset == self.position and self.last_epoch != NO_EPOCH:
             leader_epoch = self.last_epoch
-        return OffsetToCommit(*self.key, offset, self.grant.owner_epoch, leader_epoch, metadata)
+        owner_epoch = self.grant.owner_epoch
+        topic_id = (self.named_id or "") if owner_epoch is None else ""
+        return OffsetToCommit(*self.key, offset, owner_epoch, leader_epoch, metadata, topic_id)

@@ -193,7 +193,15 @@ def commit_by_operator(
             )
             results.append(_refused(group, partition, ErrorCode.PARTITION_OWNED, why))
             continue
-        topic_id = topic_ids.get(asked.topic) or _recorded_topic_id(group, partition)
+        known_id = topic_ids.get(asked.topic, "")
+        if not is_same_topic(asked.topic_id, known_id or asked.topic_id):
+            why = (
+                f"the offset is of a topic {asked.topic} with id {asked.topic_id}, and the one that is known here has "
+                f"id {known_id}: it was made again; commit what was read of the present one"
+            )
+            results.append(_refused(group, partition, ErrorCode.UNKNOWN_TOPIC_ID, why))
+            continue
+        topic_id = known_id or asked.topic_id or _recorded_topic_id(group, partition)
         bad = _why_not(asked, accepted.get(partition) or group.offsets.get(partition), topic_id)
         if bad is not None:
             results.append(_refused(group, partition, *bad))

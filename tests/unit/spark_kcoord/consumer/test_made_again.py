@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
-from coordinator.protocol.parts import CommittedOffset
+from coordinator.protocol.parts import CommittedOffset, PartitionResult
 from kcoord import TopicPartition, errors
 from spark_kcoord.fetch.tailing.fetched import OutOfRange
 from tests.helpers.fake_consuming import Rig
@@ -139,3 +140,25 @@ def test_a_member_does_not_seek_to_a_committed_offset_of_the_old_topic() -> None
         assert rig.assignment() == {P0}
         with pytest.raises(errors.OffsetUnknownError):
             rig.seek_to_committed(P0)
+
+
+def test_a_commit_says_of_which_topic_it_is_and_waits_for_a_coordinator_that_is_told_late() -> None:
+    with in_a_group(4, 6) as (rig, coordinator):
+        rig.assign([P0])
+        assert all_offsets(rig) == [4, 5]
+        late = PartitionResult("t", 0, ErrorCode.UNKNOWN_TOPIC_ID, "it was made again")
+        coordinator.answers[CommitOffsets] = [CommitOffsetsResponse(refused=(late,)), CommitOffsetsResponse(accepted=1)]
+        rig.commit()
+        asked = [request.offsets[0] for request in coordinator.asked if isinstance(request, CommitOffsets)]
+        assert [(one.offsets, one.topic_id) for one in asked] == [((6,), "old")] * 2
+
+
+def test_a_commit_that_goes_on_being_of_another_topic_is_refused_in_time() -> None:
+    with in_a_group(4, 6) as (rig, coordinator):
+        rig.assign([P0])
+        assert all_offsets(rig) == [4, 5]
+        late = PartitionResult("t", 0, ErrorCode.UNKNOWN_TOPIC_ID, "it was made again")
+        coordinator.answers[CommitOffsets] = [CommitOffsetsResponse(refused=(late,))]
+        with pytest.raises(errors.CommitRefusedError, match="it was made again"):
+            rig.commit(timeout_ms=300)
+        assert commits(coordinator)

@@ -70,6 +70,24 @@ def test_operator_moves_nothing_back_even_when_kafka_is_away() -> None:
     assert (result.error, world.committed()) == (ErrorCode.INVALID_REQUEST, {T0: 100})
 
 
+def test_operator_commits_nothing_of_another_life_of_a_topic_and_what_is_of_the_present_one_may_go_back() -> None:
+    world = NodeWorld({"t": 1})
+    world.join("m1").leave()
+    assert world.committed() == {T0: 100}
+
+    def commit(offset: int, topic_id: str) -> list[ErrorCode]:
+        asked = CommitOffsets("g", in_columns((OffsetToCommit("t", 0, offset, topic_id=topic_id),)))
+        return [result.error for result in world.connect().ask(asked, CommitOffsetsResponse).refused]
+
+    assert commit(120, "id-of-before") == [ErrorCode.UNKNOWN_TOPIC_ID]
+    assert world.committed() == {T0: 100}
+    assert commit(120, "id-t") == []
+    world.kafka.is_away = True
+    world.restart()
+    assert (commit(7, "id-anew"), world.committed()) == ([], {T0: 7})
+    assert world.group().offsets[T0].topic_id == "id-anew"
+
+
 @pytest.mark.parametrize("partition", [("a/b", 0), ("\U0001d565" * 249, 0), ("t", 2**40), ("t", -1), ("..", 0)])
 def test_operator_commits_for_nothing_that_kafka_cannot_have(partition: tuple[str, int]) -> None:
     world = NodeWorld()
