@@ -425,7 +425,7 @@ class Node:
             self._direct.clear()
         effects += self._watching.look()
         effects += self._gates.release()
-        effects += self._wake(now_ms, range(len(self._shards)) if looks_at_all_timers else self._touched)
+        effects += self._wake(now_ms, is_tick=looks_at_all_timers)
         self._touched.clear()
         return effects
 
@@ -472,9 +472,12 @@ class Node:
         is_asked = bool(self._waiting) or bool(self._rack.loads.under_way)
         return is_asked or bool(self._remains)
 
-    def _wake(self, now_ms: int, shards: Iterable[int]) -> list[Effect]:
-        """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick."""
-        if self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
+    def _wake(self, now_ms: int, *, is_tick: bool) -> list[Effect]:
+        """Ask to be woken for what was left to a step of its own, or the earliest deadline before the next tick.
+
+        The last wish counts alone; so one whose time is over stands until its tick has come.
+        """
+        if is_tick and self._wake_at_ms is not None and self._wake_at_ms <= now_ms:
             self._wake_at_ms = None
         earliest: int | None = self._finder.due_ms
         if self._due and (snapshot_ms := self._snapshots.next_at_ms) is not None:
@@ -482,7 +485,7 @@ class Node:
         if (self._waiting or self._away or self._remains) and self._is_more_to_do:
             earliest = now_ms
         away, stalled = self._away, self._rack.stalled
-        for index in shards:
+        for index in range(len(self._shards)) if is_tick else self._touched:
             if (away and index in away) or (stalled and index in stalled):
                 continue  # it is not asked what is due before it is served again
             due_ms = self._shards[index].desk.timers.earliest()

@@ -26,6 +26,34 @@ class WakeWatch:
             raise ViolationError("spinning", f"the node has woken {self._wakes} times at {now_ms} ms and is not done")
 
 
+class OneTimer:
+    """The timer by which a process wakes its node: as in the product, the last wish counts alone."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._at_ms: int | None = None
+
+    def set(self, at_ms: int) -> int:
+        """Set it anew, to the node's own time; return the number that tells whether it is this wish that rings."""
+        self._number += 1
+        self._at_ms = at_ms
+        return self._number
+
+    def rings(self, number: int) -> bool:
+        """Say whether the wish of that number still counts; it is fulfilled then."""
+        if number != self._number or self._at_ms is None:
+            return False
+        self._at_ms = None
+        return True
+
+    def check(self, wanted_ms: int | None) -> None:
+        """Raise ViolationError when a node that expects to be woken will not be by then."""
+        if wanted_ms is not None and (self._at_ms is None or self._at_ms > wanted_ms):
+            raise ViolationError(
+                "lost-wake", f"the node expects to be woken at {wanted_ms} ms, and its timer is set to {self._at_ms} ms"
+            )
+
+
 def check_things(things: int, limits: Limits) -> None:
     """Raise ViolationError when one step did more than a page, and one request, beyond a page."""
     if things > 2 * limits.page_items + MOST_NAMED:

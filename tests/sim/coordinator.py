@@ -29,7 +29,7 @@ from coordinator.protocol.parts import NodeAddress
 from coordinator.runtime.disk.files import DiskError
 from tests.helpers.memory_disk import MemoryDisk
 from tests.helpers.planted_bugs import PlantedBugError, plant
-from tests.sim.bounds import WakeWatch, check_account, check_things
+from tests.sim.bounds import OneTimer, WakeWatch, check_account, check_things
 from tests.sim.checker import Checker
 from tests.sim.kafka import BROKERS, CLUSTER, Kafka
 from tests.sim.leading import Leading
@@ -79,6 +79,7 @@ class Coordinator:
         self.checker = checker
         self._probes = ProbeWatch(mix.limits.probe_timeout_ms)
         self._wakes = WakeWatch()
+        self._timer = OneTimer()
         self._limits = mix.limits
         self._room = RoomWatch(mix.limits, checker.coverage)
         self.sender: Sender
@@ -133,6 +134,7 @@ class Coordinator:
             self.checker.recovered(shard, found.log_end_offset, node.hard_state(shard), now_ms)
         self.node = node
         self.life += 1
+        self._timer = OneTimer()
         self.starts += 1
         self.is_up, self.is_paused = True, False
         self._waiting.clear()
@@ -280,6 +282,8 @@ class Coordinator:
         nothing_is_forgotten(self.node, GROUP)
         self._room.stepped(map(self.node.hard_state, range(self.mix.shards)))
         self._perform(effects)
+        if self.is_up:
+            self._timer.check(self.node._wake_at_ms)
 
     # ---- effects ----------------------------------------------------------------------------------------------------
 
@@ -343,7 +347,12 @@ class Coordinator:
         self.checker.noticed(effect, self.node.shard_of(effect.group_id), self.now_ms())
 
     def _wake_at(self, effect: e.WakeAt) -> None:
-        self.later(max(self.mix.between_turns_ms, effect.now_ms - self.now_ms()), self._wake)
+        number = self._timer.set(effect.now_ms)
+        self.later(max(self.mix.between_turns_ms, effect.now_ms - self.now_ms()), partial(self._ring, number))
+
+    def _ring(self, number: int) -> None:
+        if self._timer.rings(number):
+            self._wake()
 
     def _bug_met(self, effect: e.BugMet) -> None:
         if not isinstance(effect.error, PlantedBugError):

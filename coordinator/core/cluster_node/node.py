@@ -64,6 +64,7 @@ from coordinator.core.cluster_node.events import (
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.rooms import RoomEffect, Rooms
 from coordinator.core.cluster_node.settings import ClusterSettings
+from coordinator.core.cluster_node.wakes import Wakes
 from coordinator.core.groups.assignment.assignors import ASSIGNORS
 from coordinator.core.groups.assignment.assignors.assignor import Assignor
 from coordinator.core.limits import Limits
@@ -137,7 +138,7 @@ class ClusterNode:
         self._controller: int | None = None
         """The controller whose words were obeyed last."""
         self._seen: tuple[Image, frozenset[int], bool] | None = None
-        self._wakes: set[int] = set()
+        self._wakes = Wakes()
         self._out: list[Effect] = []
         self.is_halted = False
 
@@ -193,7 +194,7 @@ class ClusterNode:
         self._take(event)
         self._settle()
         effects, self._out = self._out, []
-        return self._with_one_wake(effects)
+        return self._wakes.in_one(effects, now_ms, is_tick=isinstance(event, events.Ticked))
 
     def _take(self, event: Event) -> None:
         now_ms, replication = self._now_ms, self.replication
@@ -487,14 +488,3 @@ class ClusterNode:
         self._do(effects)
         self._isr_written(ended)
         return bool(effects or ended)
-
-    def _with_one_wake(self, effects: list[Effect]) -> list[Effect]:
-        """Return the effects with one wish to be woken in the place of several, of which the last would count alone."""
-        before = min(self._wakes, default=None)
-        wishes = {effect.now_ms for effect in effects if isinstance(effect, done.WakeAt)}
-        if not wishes and (before is None or before > self._now_ms):
-            return effects
-        self._wakes = wishes | {at_ms for at_ms in self._wakes if at_ms > self._now_ms}
-        others: list[Effect] = [effect for effect in effects if not isinstance(effect, done.WakeAt)]
-        first = min(self._wakes, default=before)
-        return others if first is None or first == before else [*others, done.WakeAt(first)]

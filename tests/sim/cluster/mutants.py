@@ -13,6 +13,8 @@ from unittest.mock import patch
 
 from coordinator.core.cluster_node import isr_writes
 from coordinator.core.cluster_node.replication import Replication
+from coordinator.core.cluster_node.wakes import Wakes
+from coordinator.core.effects import WakeAt
 from coordinator.core.replica import doubt
 from coordinator.core.shards.gates import Gates
 from coordinator.core.shards.snapshots import Snapshots
@@ -80,6 +82,22 @@ def _appended_is_not_told() -> Patches:
     return [(Replication, "_tell_appended", lambda replication, shard: None)]
 
 
+def _wish_to_wake_overwritten() -> Patches:
+    """A wish whose time has come is forgotten before its tick, and a later one takes its timer."""
+
+    def in_one(wakes: Wakes, effects: list[Any], now_ms: int, *, is_tick: bool) -> list[Any]:
+        wishes = {effect.now_ms for effect in effects if isinstance(effect, WakeAt)}
+        before = min(wakes._wanted, default=None)
+        if not wishes and (before is None or before > now_ms):
+            return effects
+        wakes._wanted = wishes | {at_ms for at_ms in wakes._wanted if at_ms > now_ms}
+        first = min(wakes._wanted, default=before)
+        others = [effect for effect in effects if not isinstance(effect, WakeAt)]
+        return others if first is None or first == before else [*others, WakeAt(first)]
+
+    return [(Wakes, "in_one", in_one)]
+
+
 def _anybody_is_heard() -> Patches:
     """The word of a replica counts that is not in sync."""
 
@@ -123,6 +141,7 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
         name: ClusterMutant(what, _of_the_model(name), HUNTED_IN.get(name, ClusterWorld))
         for name, what in OF_THE_MODEL.items()
     },
+    "wish-to-wake-overwritten": ClusterMutant("a node forgets that it is to be woken", _wish_to_wake_overwritten),
     "no-round": ClusterMutant("what was decided leaves when it is committed", _no_round),
     "deposed-stays-open": ClusterMutant("a coordinator is not told that it leads no longer", leads.deposed_stays_open),
     "unload-wipes-newer": ClusterMutant("a shard is taken after it was given again", leads.unload_wipes_newer),

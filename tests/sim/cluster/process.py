@@ -31,6 +31,7 @@ from coordinator.core.security.authorizer import Authorizer
 from coordinator.protocol.parts import NodeAddress
 from coordinator.protocol.peer_messages import NodeAnswered, TellNode
 from tests.helpers.planted_bugs import PlantedBugError
+from tests.sim.bounds import OneTimer
 from tests.sim.cluster.checker import ClusterChecker, ViolationError
 from tests.sim.cluster.disk import Disk, Log
 from tests.sim.cluster.mix import ClusterMix
@@ -101,6 +102,7 @@ class ClusterProcess:
         """The shards whose replicas do not know yet that the log did not take what they count."""
         self._is_writing = False
         self._waiting: list[Callable[[], None]] = []
+        self._timer = OneTimer()
         self._base_ms = 0
         self._last_read_ms = 0
         self._not_lived_ms = 0
@@ -127,6 +129,7 @@ class ClusterProcess:
             self._cannot_start(error)
             return
         self.life += 1
+        self._timer = OneTimer()
         self.is_up, self.is_paused, self._is_writing = True, False, False
         self.is_stopping = False
         self._waiting.clear()
@@ -313,6 +316,14 @@ class ClusterProcess:
         self.later(TICK_MS, self._tick)
         self._wake()
 
+    def _wake_at(self, effect: e.WakeAt) -> None:
+        number = self._timer.set(effect.now_ms)
+        self.later(max(0, effect.now_ms - self.now_ms()), partial(self._ring, number))
+
+    def _ring(self, number: int) -> None:
+        if self._timer.rings(number):
+            self._wake()
+
     def _wake(self) -> None:
         self.step(events.Ticked(self.wall_ms(), self.schedule.is_crowded))
 
@@ -329,6 +340,8 @@ class ClusterProcess:
         self._perform(effects)
         if self.is_up and not self.disk.failed:
             self._checker.performed(self)
+            if self.node.replication is not None:
+                self._timer.check(self.node.replication.coordinator._wake_at_ms)
 
     def _perform(self, effects: Sequence[c.Effect]) -> None:
         for effect in effects:
@@ -540,7 +553,7 @@ _PERFORM: dict[type, Callable[[ClusterProcess, Any], None]] = {
     e.SendPush: lambda process, effect: process.clients.push(process, effect),
     e.CloseConnection: lambda process, effect: process.clients.close(process, effect),
     e.Notice: ClusterProcess._notice,
-    e.WakeAt: lambda process, effect: process.later(max(0, effect.now_ms - process.now_ms()), process._wake),
+    e.WakeAt: ClusterProcess._wake_at,
     e.Halt: ClusterProcess._halt,
     e.BugMet: ClusterProcess._bug_met,
     e.WatchTopics: ClusterProcess._watch,
