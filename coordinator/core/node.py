@@ -246,7 +246,7 @@ class Node:
                 case LeadershipGoesOn():
                     self._rack.go_on(event)
                 case ShardStalled():
-                    self._rack.stalled.add(event.shard)
+                    self._rack.stall(event.shard)
                 case ShardServes():
                     self._rack.stalled.discard(event.shard)
                     self._rack.contained(event.shard, event, renew, self._shards[event.shard].desk)

@@ -398,7 +398,8 @@ def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str,
     else:
         why = (
             f"node id {node_id} is in use by the node with directory {other.directory_id} ({at or 'no address'}): give "
-            "each node an id of its own"
+            "each node an id of its own. If that one is gone for good, its session with ZooKeeper lasts longer than "
+            "this node waits for: start again in a moment"
         )
     if why != doubt:
         return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)

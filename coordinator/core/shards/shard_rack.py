@@ -226,6 +226,12 @@ class ShardRack:
 
     # ---- epochs -----------------------------------------------------------------------------------------------------
 
+    def stall(self, index: int) -> None:
+        """Decide nothing about a shard for a while; a snapshot of it would keep those of all others waiting with it."""
+        self.stalled.add(index)
+        self.snapshots.forget(index)
+        self.shards[index].desk.journal.abandon_snapshot()
+
     def _begin_epoch(self, index: int, leader_epoch: int, high_watermark: int) -> None:
         self.leader_epochs[index] = leader_epoch
         self._gates.begin(index, leader_epoch, high_watermark)

@@ -2,8 +2,8 @@
 
 A standby is fed what is committed and on the disk here, and nothing else: that is never cut. A new one begins with the
 snapshot on the disk. In one tick all of them together are fed a part of what a step may replay. While there is more
-another tick is asked for, after a pause in which the shards that are led here go on. So a tick is as short beside a
-thousand followed shards as beside one, and a standby that lags does not keep a core busy.
+another tick is asked for, after a pause in which the shards that are led here go on: a short one while more waits than
+a tick takes. So a tick is as short beside a thousand followed shards as beside one, and a standby keeps up.
 """
 
 from collections import deque
@@ -14,14 +14,17 @@ from typing import Final, NamedTuple, TypeAlias
 from coordinator.core.cluster_node.effects import ReadLog, ReadSnapshot
 from coordinator.core.cluster_node.events import LogRead, SnapshotRead
 from coordinator.core.events import StandbyDropped, StandbyFed
+from coordinator.core.groups.hard.journal import RECORD_WEIGHT, weight_of
 from coordinator.core.log.entry import Batch, batch_bytes
 from coordinator.core.replica.epochs import ReplicaLog
 
 OWN_STANDBY: Final = -1
 """The follower for whom a node reads its own logs."""
-PAUSE_MS: Final = 5
-"""The pause between two feeds while there is more to feed."""
-FEEDS_OF_A_STEP: Final = 4
+PAUSE_MS: Final = 20
+"""The pause before what came since the last feed is fed: the more comes in one, the less it takes."""
+SHORT_PAUSE_MS: Final = 2
+"""The pause between two feeds while more waits than one takes."""
+FEEDS_OF_A_STEP: Final = 2
 """All feeds of a tick are this part of what a step may replay, so that what the node leads is not kept waiting."""
 READ_BYTES: Final = 1024 * 1024
 """The records that are read from the disk at once."""
@@ -111,6 +114,8 @@ class StandbyFeeds:
         """The shards of which something may be fed or read, first the one that was fed longest ago."""
         self._bytes = 0
         self._numbers = 0
+        self.pause_ms = PAUSE_MS
+        """The pause before what is left is fed."""
 
     # ---- what happens to a replica ----------------------------------------------------------------------------------
 
@@ -215,7 +220,7 @@ class StandbyFeeds:
             if feed.end is None and feed.log.start == 0 and feed.snapshot_end is None and not feed.is_busy:
                 feed.end = 0  # there is no snapshot to begin with
             while left > 0 and (fed := self._fed(shard, feed, left)) is not None:
-                left -= batch_bytes(fed.records)
+                left -= weight_of(fed.records)
                 wanted.append(fed)
             read = self._reading(shard, feed) if readable > 0 else None
             if read is not None:
@@ -224,6 +229,7 @@ class StandbyFeeds:
             self._due.pop(shard)
             if feed.is_busy or feed.end is None or feed.high_watermark > feed.end:
                 self._due[shard] = None
+        self.pause_ms = SHORT_PAUSE_MS if left <= 0 else PAUSE_MS
         return wanted
 
     @property
@@ -286,11 +292,11 @@ class StandbyFeeds:
         return ReadLog(shard, OWN_STANDBY, feed.leader_epoch, feed.number, feed.end, READ_BYTES)
 
 
-def _first(records: Sequence[bytes], most_bytes: int) -> Sequence[bytes]:
-    """Return the first records, of about so many bytes and at least one."""
-    size = 0
+def _first(records: Sequence[bytes], most: int) -> Sequence[bytes]:
+    """Return the first records, that weigh about so much and are at least one."""
+    weight = 0
     for number, record in enumerate(records, 1):
-        size += len(record)
-        if size >= most_bytes:
+        weight += len(record) + RECORD_WEIGHT
+        if weight >= most:
             return records[:number]
     return records

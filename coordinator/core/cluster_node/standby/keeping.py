@@ -9,7 +9,7 @@ from collections.abc import Callable
 from coordinator.core import events
 from coordinator.core.cluster_node.effects import ReadLog, ReadSnapshot
 from coordinator.core.cluster_node.events import LogRead, SnapshotRead
-from coordinator.core.cluster_node.standby.feeds import PAUSE_MS, StandbyFeeds
+from coordinator.core.cluster_node.standby.feeds import SHORT_PAUSE_MS, StandbyFeeds
 from coordinator.core.effects import WakeAt
 from coordinator.core.node import Node
 from coordinator.core.replica import effects as wanted
@@ -53,7 +53,7 @@ class StandbyKeeping:
     def was_read(self, event: LogRead | SnapshotRead, now_ms: int) -> WakeAt:
         """Take what was read of a log for a standby."""
         self._feeds.was_read(event)
-        return WakeAt(now_ms + PAUSE_MS)
+        return WakeAt(now_ms + SHORT_PAUSE_MS)
 
     def go_on(self, now_ms: int) -> list[ReadLog | ReadSnapshot | WakeAt]:
         """Have standbys replay some of what is committed; a bug ends that for its shard, which is followed on."""
@@ -66,5 +66,5 @@ class StandbyKeeping:
             if isinstance(fed, events.StandbyFed) and fed.shard not in self._coordinator.standbys.shards:
                 self._feeds.failed(fed.shard)
         if self._feeds.is_behind:
-            wanted.append(WakeAt(now_ms + PAUSE_MS))
+            wanted.append(WakeAt(now_ms + self._feeds.pause_ms))
         return wanted

@@ -83,7 +83,7 @@ class Journal:
         except UnreadableRecordError as error:
             raise self._unreadable(f"its snapshot at offset {end_offset}", error) from error
         self.log_end_offset = self._tail_begin = end_offset
-        self.snapshot_weight += _weight_of(records)
+        self.snapshot_weight += weight_of(records)
 
     def take_batch(self, base_offset: int, records: Sequence[bytes]) -> None:
         """Replay records of the log; raises UnreadableRecordError when one is odd or something is missing before it."""
@@ -102,7 +102,7 @@ class Journal:
                 self.log_end_offset = offset + 1
         except UnreadableRecordError as error:
             raise self._unreadable(f"offset {self.log_end_offset}", error) from error
-        self._weight += _weight_of(records)
+        self._weight += weight_of(records)
 
     def loading(self, pieces: Iterable[tuple[bool, int, Sequence[bytes]]]) -> Iterator[int]:
         """Replay what was read of a shard, and yield the bytes of each few records once they are replayed.
@@ -181,7 +181,7 @@ class Journal:
             return None
         records = tuple(self._pending)
         self._pending.clear()
-        self._weight += _weight_of(records)
+        self._weight += weight_of(records)
         return Append(self.shard, self.log_end_offset - len(records), self.leader_epoch, records)
 
     def begin_snapshot(self) -> None:
@@ -201,7 +201,7 @@ class Journal:
         piece = self._growing.grow(most_bytes, piece_bytes)
         if piece is None:
             return None
-        self.snapshot_weight += _weight_of(piece.records)
+        self.snapshot_weight += weight_of(piece.records)
         if piece.is_last:
             self._growing = None
         return piece
@@ -234,5 +234,6 @@ class MarkingJournal(Journal):
         return changed
 
 
-def _weight_of(records: Sequence[bytes]) -> int:
+def weight_of(records: Sequence[bytes]) -> int:
+    """Return how long a replay of records takes, in bytes of large ones."""
     return sum(map(len, records)) + RECORD_WEIGHT * len(records)

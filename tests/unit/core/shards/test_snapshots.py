@@ -1,8 +1,11 @@
 """Snapshots rest between two slices, so that whoever is served meanwhile notices little of them."""
 
 from coordinator.core.effects import WakeAt
+from coordinator.core.events import ShardStalled
 from coordinator.core.limits import Limits
 from coordinator.core.shards.snapshots import REST_MS
+from coordinator.protocol.columns import OffsetToCommit, in_columns
+from coordinator.protocol.messages import CommitOffsets
 from tests.helpers.node_world import NodeWorld
 
 T0 = ("t", 0)
@@ -36,3 +39,22 @@ def test_snapshots_rest_the_less_the_more_are_due() -> None:
     snapshots.due.extend(range(5, 5 + REST_MS))
     snapshots.grow(begun_ms)
     assert snapshots.next_at_ms == begun_ms
+
+
+def test_a_shard_whose_records_are_not_committed_keeps_the_snapshots_of_others_waiting_until_it_stalls() -> None:
+    world = NodeWorld({"t": 2}, shards=2, limits=LIMITS)
+    names = [f"g{number}" for number in range(20)]
+    stuck, well = (next(name for name in names if world.node.shard_of(name) == shard) for shard in (0, 1))
+    members = {name: world.join(f"of-{name}", group_id=name) for name in (stuck, well)}
+    world.is_durable_at_once = False
+    for offset in range(200, 240):
+        for name, member in members.items():
+            wish = OffsetToCommit("t", 0, offset, member.epoch(T0))
+            member.send(CommitOffsets(name, in_columns((wish,))))
+    assert list(world.node._snapshots.due) == [0, 1]
+    world.sync(1)
+    world.advance(50 * REST_MS)
+    assert world.snapshots == {}
+    world.happen(ShardStalled(0))
+    world.advance(50 * REST_MS)
+    assert world.snapshots.keys() == {1}

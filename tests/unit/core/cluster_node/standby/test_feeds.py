@@ -4,8 +4,16 @@ from dataclasses import replace
 
 from coordinator.core.cluster_node.effects import ReadLog, ReadSnapshot
 from coordinator.core.cluster_node.events import LogRead, SnapshotRead
-from coordinator.core.cluster_node.standby.feeds import MOST_READ_AT_ONCE, OWN_STANDBY, StandbyFeeds
+from coordinator.core.cluster_node.standby.feeds import (
+    FEEDS_OF_A_STEP,
+    MOST_READ_AT_ONCE,
+    OWN_STANDBY,
+    PAUSE_MS,
+    SHORT_PAUSE_MS,
+    StandbyFeeds,
+)
 from coordinator.core.events import StandbyDropped, StandbyFed
+from coordinator.core.groups.hard.journal import RECORD_WEIGHT
 from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.replica.epochs import ReplicaLog
@@ -20,7 +28,7 @@ def batch(begin: int, end: int, mark: str = "r") -> Batch:
 class Fed:
     """The feeds of a node, of logs that are durable to their end unless a test says otherwise."""
 
-    def __init__(self, slice_bytes: int = 10_000, most_bytes: int = 10_000) -> None:
+    def __init__(self, slice_bytes: int = 100_000, most_bytes: int = 10_000) -> None:
         self.logs: dict[int, ReplicaLog] = {}
         self.feeds = StandbyFeeds(slice_bytes, most_bytes, self.logs.__getitem__)
 
@@ -140,6 +148,28 @@ def test_all_standbys_together_are_fed_about_a_slice_in_a_tick_and_in_turns() ->
     assert sum(ticks) == 80
     assert max(ticks) <= 16
     assert shards == {0, 1}
+
+
+def test_a_feed_rests_little_while_more_waits_than_one_takes_and_longer_once_it_is_all_fed() -> None:
+    fed = Fed(slice_bytes=10 * FEEDS_OF_A_STEP * RECORD_WEIGHT)
+    fed.follow(0)
+    fed.append(0, batch(0, 25))
+    fed.feeds.committed_to(0, 25)
+    pauses = []
+    while fed.records():
+        pauses.append(fed.feeds.pause_ms)
+    assert pauses == [SHORT_PAUSE_MS, SHORT_PAUSE_MS, PAUSE_MS]
+
+
+def test_large_records_weigh_what_they_are_and_small_ones_what_a_replay_of_each_takes() -> None:
+    fed = Fed(slice_bytes=40 * FEEDS_OF_A_STEP * RECORD_WEIGHT, most_bytes=1_000_000)
+    fed.follow(0)
+    small, large = (b"s",) * 100, (bytes(15 * RECORD_WEIGHT),) * 100
+    fed.append(0, Batch(0, EPOCH, small + large))
+    fed.feeds.committed_to(0, 200)
+    ticks = [fed.records() for _ in range(6)]
+    assert [len(records) for records in ticks[:2]] == [40, 40]
+    assert {len(records) for records in ticks[3:]} == {3}
 
 
 def test_what_has_no_room_in_memory_is_read_from_the_disk() -> None:
