@@ -30,8 +30,8 @@ from coordinator.core.cluster_node.installs import Failed, Installs
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.cluster_node.standby.feeds import OWN_STANDBY
 from coordinator.core.cluster_node.standby.keeping import StandbyKeeping
-from coordinator.core.cluster_node.streams import Streams
-from coordinator.core.cluster_node.tail import Tails
+from coordinator.core.cluster_node.stream.streams import Streams
+from coordinator.core.cluster_node.stream.tail import Tails
 from coordinator.core.log.entry import Batch
 from coordinator.core.node import Node
 from coordinator.core.peers import words

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from coordinator.core.cluster_node.effects import ReadLog
 from coordinator.core.cluster_node.events import LogRead
-from coordinator.core.cluster_node.tail import Tail
+from coordinator.core.cluster_node.stream.tail import Tail
 from coordinator.core.log.entry import Batch, batch_bytes
 from coordinator.core.replica.effects import AnswerFetch, PushRecords
 from coordinator.core.replica.events import BelowLogStart

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from coordinator.core.cluster_node.tail import Tail, batch_from
+from coordinator.core.cluster_node.stream.tail import Tail, batch_from
 from coordinator.core.log.entry import Batch, batch_bytes
 
 ROOMY = 1 << 30

@@ -2,8 +2,8 @@
 
 from coordinator.core.cluster_node.effects import ReadLog
 from coordinator.core.cluster_node.events import LogRead
-from coordinator.core.cluster_node.streams import Stream, Streams
-from coordinator.core.cluster_node.tail import Tail, Tails
+from coordinator.core.cluster_node.stream.streams import Stream, Streams
+from coordinator.core.cluster_node.stream.tail import Tail, Tails
 from coordinator.core.log.entry import Batch, batch_bytes
 from coordinator.core.replica.effects import AnswerFetch, PushRecords
 from coordinator.core.replica.events import BelowLogStart
