@@ -411,7 +411,8 @@ def test_a_node_id_that_is_in_use_is_refused_with_whom_it_belongs_to() -> None:
     (said,) = twin.said[1:]
     assert said == MayNotJoin(
         "node id 1 is in use by the node with directory d1 (peers n1:9293): give each node an id of its own. If that "
-        "one is gone for good, its session with ZooKeeper lasts longer than this node waits for: start again in a moment"
+        "one is gone for good, its session with ZooKeeper lasts longer than this node waits for: start again in a "
+        "moment"
     )
     assert world.image().live[1].value.directory_id == "d1"
 
