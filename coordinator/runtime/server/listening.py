@@ -37,11 +37,16 @@ async def accept_beside(
 ) -> list[asyncio.Server]:
     """Have a server that accepts take in a crowd, of which `backlog` may wait; return what to close with it."""
     loop = asyncio.get_running_loop()
-    beside: list[asyncio.Server] = []
     for listening in server.sockets:
         with contextlib.closing(listening.dup()) as sock:
             sock.listen(backlog)  # the kernel's may be longer than what asyncio accepts at once
-        if not isinstance(loop, asyncio.BaseEventLoop):
-            for _ in range(ACCEPTING - 1):
-                beside.append(await loop.create_server(protocol, sock=listening.dup(), backlog=backlog))
+    if isinstance(loop, asyncio.BaseEventLoop):
+        return []
+    beside: list[asyncio.Server] = []
+    for listening in server.sockets * (ACCEPTING - 1):
+        try:
+            sock = listening.dup()
+        except OSError:
+            break  # files are scarce: fewer take in a crowd more slowly
+        beside.append(await loop.create_server(protocol, sock=sock, backlog=backlog))
     return beside
