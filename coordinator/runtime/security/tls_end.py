@@ -9,13 +9,15 @@ that fails is told to the protocol, with the reason. TLS itself is OpenSSL's.
 import asyncio
 import contextlib
 import ssl
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from coordinator.client.tls_reasons import why_tls_failed
 from coordinator.core.security.host_names import CertificateName
 
-_READ_BYTES: Final = 256 * 1024
+_SLICE_BYTES: Final = 32 * 1024
+"""So much goes through OpenSSL's buffers at once: each keeps the size of the most that it has ever held."""
 _HANDSHAKE_RECORD: Final = 0x16
 ADVICE_FOR_MEMBERS: Final = "its kcoord.security.protocol has to be SSL"
 ALERT_NO_SUCH_VERSION: Final = b"\x15\x03\x01\x00\x02\x02\x46"
@@ -107,17 +109,14 @@ class TlsEnd(asyncio.Protocol):
                 self._open_transport.write(self._to_plain)
                 self._fail("it does not speak TLS, and only TLS is spoken here; " + self._advice)
                 return
-        self._incoming.write(data)
         try:
-            if not self._is_done and not self._shake_hands():
-                return
-            came = self._decrypted()
+            pieces = self._decrypted(data)
         except ssl.SSLError as error:
             self._flush()
             self._fail(why_tls_failed(error))
             return
-        if came:
-            self._served.data_received(came)
+        if pieces:
+            self._served.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         self._flush()
 
     def pause_writing(self) -> None:
@@ -133,10 +132,11 @@ class TlsEnd(asyncio.Protocol):
         self._served.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the protocol."""
+        """Tell the protocol, and let go of it: it has its transport, and that has this end."""
         self._is_over = True
         self._waiting.clear()
-        self._served.connection_lost(exc)
+        served, self._served = self._served, _NOBODY
+        served.connection_lost(exc)
 
     # ---- the protocol's side ----------------------------------------------------------------------------------------
 
@@ -153,7 +153,6 @@ class TlsEnd(asyncio.Protocol):
             self._waiting.append(data)
             return
         self._encrypt(data)
-        self._flush()
 
     def close(self) -> None:
         """Say in TLS that nothing more comes, and close once that has left."""
@@ -191,14 +190,24 @@ class TlsEnd(asyncio.Protocol):
         for data in self._waiting:
             self._encrypt(data)
         self._waiting.clear()
-        self._flush()
         return True
 
-    def _decrypted(self) -> bytes:
+    def _decrypted(self, data: bytes) -> list[bytes]:
+        """Return what the peer said in what came, after the handshake where that is not done."""
         pieces: list[bytes] = []
+        for cut in (data,) if len(data) <= _SLICE_BYTES else _slices(data):
+            self._incoming.write(cut)
+            if (self._is_done or self._shake_hands()) and not self._read_into(pieces):
+                break
+            if self._is_over:
+                break
+        return pieces
+
+    def _read_into(self, pieces: list[bytes]) -> bool:
+        """Read all there is; return whether the peer may say more."""
         while not self._is_over:
             try:
-                piece = self._tls.read(_READ_BYTES)
+                piece = self._tls.read(_SLICE_BYTES)
             except ssl.SSLWantReadError:
                 break
             except ssl.SSLZeroReturnError:
@@ -206,16 +215,21 @@ class TlsEnd(asyncio.Protocol):
             if not piece:
                 self._served.eof_received()
                 self._open_transport.close()
-                break
+                return False
             pieces.append(piece)
             if not self._incoming.pending and not self._tls.pending():
                 break  # asking once more would only raise that there is no more
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return True
 
     def _encrypt(self, data: bytes) -> None:
+        """Encrypt and write, in one piece, since a peer that does not keep up is told of with each."""
+        pieces: list[bytes] = []
         left = memoryview(data)
         while left:
-            left = left[self._tls.write(left) :]
+            left = left[self._tls.write(left[:_SLICE_BYTES]) :]
+            pieces.append(self._outgoing.read())
+        if pieces:
+            self._open_transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def _flush(self) -> None:
         if self._outgoing.pending:
@@ -225,6 +239,19 @@ class TlsEnd(asyncio.Protocol):
         self._is_over = True
         self._served.tls_failed(why)
         self._open_transport.close()
+
+
+class _Nobody(asyncio.Protocol):
+    """The protocol behind an end whose connection is gone; it takes note of nothing."""
+
+    def tls_done(self, shown: Shown) -> None:
+        """Take no note of it."""
+
+    def tls_failed(self, why: str) -> None:
+        """Take no note of it."""
+
+
+_NOBODY: Final[Served] = _Nobody()
 
 
 class _TlsTransport(asyncio.Transport):
@@ -272,6 +299,11 @@ class _TlsTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         """Read on."""
         self._below.resume_reading()
+
+
+def _slices(data: bytes) -> Iterator[memoryview]:
+    whole = memoryview(data)
+    return (whole[at : at + _SLICE_BYTES] for at in range(0, len(whole), _SLICE_BYTES))
 
 
 def _shown_in(certificate: Any) -> Shown:

@@ -12,7 +12,10 @@ from coordinator.config import TlsSettings
 from coordinator.core.log.snapshot import MAX_PIECE_BYTES
 from coordinator.core.peers.events import ContactEnded
 from coordinator.protocol import peer_messages as wire
+from coordinator.runtime.peers.connection import PeerConnection
+from coordinator.runtime.security.tls_end import TlsEnd
 from tests.helpers.certificates import Authority, Pair, long_ago
+from tests.helpers.collector import left_to_python
 from tests.helpers.event_loops import run
 from tests.helpers.peer_nodes import PeerNode, in_contact, until_passed
 
@@ -95,6 +98,16 @@ def test_nodes_with_good_certificates_are_in_contact_and_say_large_things(author
 
     play(one, two, act)
     assert two.heard(1) == [*map(wire.Confirm, range(200)), large]
+
+
+def test_connections_between_nodes_that_are_gone_are_freed_without_the_collector(authority: Authority) -> None:
+    def begin_and_end() -> None:
+        one, two = (PeerNode(number, tls=tls_of(authority, authority.pair(f"node{number}"))) for number in (1, 2))
+        play(one, two, lambda: in_contact(one, two))
+
+    with left_to_python(PeerConnection, TlsEnd) as alive:
+        begin_and_end()
+        assert alive() == []
 
 
 BAD = {

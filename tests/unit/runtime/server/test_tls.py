@@ -21,9 +21,11 @@ from coordinator.protocol.parts import GroupSummary
 from coordinator.protocol.session import Role, Session
 from coordinator.runtime.security.reread import Reread
 from coordinator.runtime.security.tls import tls_of_members
-from coordinator.runtime.security.tls_end import _subject_of
+from coordinator.runtime.security.tls_end import TlsEnd, _subject_of
+from coordinator.runtime.server.connection import Connection as Served
 from coordinator.runtime.server.port import Server
 from tests.helpers.certificates import Authority, Pair, long_ago, self_signed
+from tests.helpers.collector import left_to_python
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 from tests.unit.runtime.server.test_server import HandClock, Listener
@@ -116,6 +118,17 @@ def test_a_client_that_trusts_the_node_is_answered_also_at_length(authority: Aut
         assert on.server.connections == 0
 
     assert play(act, settings_of(authority.pair())).log.lines == []
+
+
+def test_connections_that_are_gone_are_freed_without_the_collector(authority: Authority) -> None:
+    async def act(on: Scene) -> None:
+        with left_to_python(Served, TlsEnd) as alive:
+            for security in (trusting(authority), ClientSecurity()):
+                await on.ask(security)
+            await until(lambda: on.server.connections == 0)
+            await until(lambda: not alive())
+
+    play(act, settings_of(authority.pair()))
 
 
 def test_a_client_that_speaks_no_tls_is_told_so_and_the_node_says_it_too(authority: Authority) -> None:
