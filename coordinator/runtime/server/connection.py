@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
         self._queued.clear()
         if self._ends is not None:
             self._ends.cancel()
-        self._events = None
+        self._events = self._gate = None
         self.is_gone = True
         if self._until_gone is not None:
             self._until_gone.set()

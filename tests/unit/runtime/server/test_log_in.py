@@ -22,9 +22,12 @@ from coordinator.protocol.session import Role, Session
 from coordinator.runtime.security.log_ins import LogIns
 from coordinator.runtime.security.tls import tls_of_members
 from coordinator.runtime.security.users_store import add_password, add_token, remove_user
+from coordinator.runtime.server.connection import Connection as Served
+from coordinator.runtime.server.gate import Gate
 from coordinator.runtime.server.port import Server
 from coordinator.runtime.server.turns import TURN_NS
 from tests.helpers.certificates import Authority
+from tests.helpers.collector import left_to_python
 from tests.helpers.event_loops import run
 from tests.helpers.loopback import RememberedLog, until
 from tests.unit.runtime.server.test_server import HandClock, Listener
@@ -159,6 +162,17 @@ def test_each_log_in_that_fails_is_a_line_here_and_a_reason_there_that_tells_no_
         assert took_s >= 4 * 0.1
         assert PASSWORD not in f"{told} {on.log.lines}"
         await until(lambda: on.server.connections == 0)
+
+    play(act, users)
+
+
+def test_connections_of_log_ins_that_are_gone_are_freed_without_the_collector(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        with left_to_python(Served, Gate) as alive:
+            for security in (by_password(), by_password(password="wrong"), ClientSecurity()):
+                await on.ask(security)
+            await until(lambda: on.server.connections == 0)
+            await until(lambda: not alive())
 
     play(act, users)
 
