@@ -45,6 +45,24 @@ class Authority:
         pair.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         return pair
 
+    def pair_without_subject(self, file: str, *names: str) -> Pair:
+        """Make a certificate whose subject is empty: these other names alone say whose it is."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        now = datetime.datetime.now(datetime.UTC)
+        issuer = x509.load_pem_x509_certificate(self._ca.cert_pem.bytes()).subject
+        asked = x509.CertificateBuilder(
+            issuer, x509.Name([]), key.public_key(), x509.random_serial_number(), now, now + YEAR
+        )
+        others = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+        made = asked.add_extension(others, critical=True).sign(self._key, hashes.SHA256())
+        return _written(self._folder, file, made, key)
+
+    @property
+    def _key(self) -> ec.EllipticCurvePrivateKey:
+        key = serialization.load_pem_private_key(self._ca.private_key_pem.bytes(), None)
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        return key
+
     def revocations(self, file: str, *revoked: Pair) -> Path:
         """Write a list of revoked certificates that has those of these pairs in it; return the file."""
         now = datetime.datetime.now(datetime.UTC)
@@ -54,10 +72,8 @@ class Authority:
             number = x509.load_pem_x509_certificate(pair.certificate.read_bytes()).serial_number
             one = x509.RevokedCertificateBuilder(number, now - YEAR).build()
             made = made.add_revoked_certificate(one)
-        key = serialization.load_pem_private_key(self._ca.private_key_pem.bytes(), None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)
         path = self._folder / f"{file}.pem"
-        path.write_bytes(made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        path.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         return path
 
 
@@ -71,6 +87,10 @@ def self_signed(folder: Path, file: str, names: bytes = b"\x30\x0b\x82\x09localh
         .add_extension(x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, names), critical=False)
         .sign(key, hashes.SHA256())
     )
+    return _written(folder, file, made, key)
+
+
+def _written(folder: Path, file: str, made: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
     pair = Pair(folder / f"{file}.pem", folder / f"{file}.key")
     pair.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     pair.key.write_bytes(

@@ -26,10 +26,12 @@ ALERT_NO_SUCH_VERSION: Final = b"\x15\x03\x01\x00\x02\x02\x46"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The peer's certificate: its subject and its other names; nothing where it has shown none."""
+    """The peer's certificate: its subject, which may be empty, and its other names."""
 
     subject: str = ""
     names: tuple[CertificateName, ...] = ()
+    is_shown: bool = False
+    """The peer has shown a certificate."""
 
 
 class Served(Protocol):
@@ -310,7 +312,7 @@ def _shown_in(certificate: Any) -> Shown:
     if not certificate:
         return Shown()
     names = tuple((str(kind), str(name)) for kind, name in certificate.get("subjectAltName", ()))
-    return Shown(_subject_of(certificate), names)
+    return Shown(_subject_of(certificate), names, is_shown=True)
 
 
 def _subject_of(certificate: Any) -> str:

@@ -114,12 +114,11 @@ class Connection(asyncio.Protocol):
 
     def tls_done(self, shown: Shown) -> None:
         """Take note of who the peer is by its certificate, if it has shown one."""
-        subject = shown.subject
-        if not subject:
+        if not shown.is_shown:
             return
-        principal = principal_of_subject(subject, self._server.subject_rules)
+        principal = principal_of_subject(shown.subject, self._server.subject_rules)
         if principal is None:
-            why = f"its certificate's subject {subject!r} is of no principal by authentication.certificate_rules"
+            why = f"its certificate's subject {shown.subject!r} is of no principal by authentication.certificate_rules"
             self.refuse_log_in(why)
             return
         self.principal = principal

@@ -227,6 +227,23 @@ def test_a_subject_that_no_rule_makes_a_principal_of_is_refused_at_once(authorit
     play(act, settings_of(authority.pair(), **trusted), "RULE:^CN=bob,.*$/bob/")
 
 
+@pytest.mark.parametrize("asked_for", ["requested", "required"])
+@pytest.mark.parametrize("rules", ["RULE:^CN=([^,]+),.*$/$1/", "DEFAULT"])
+def test_an_empty_subject_is_of_no_principal_and_no_missing_certificate(
+    authority: Authority, asked_for: str, rules: str
+) -> None:
+    async def act(on: Scene) -> None:
+        assert "closed the connection" in str(
+            await on.ask(trusting(authority, authority.pair_without_subject("job", "job.example")))
+        )
+        (refused,) = on.log.of("log-in-refused")
+        assert "its certificate's subject '' is of no principal" in refused["why"]
+        assert on.listener.told == []
+
+    trusted = {"trusted_certificates": str(authority.trusted), "client_auth": asked_for}
+    play(act, settings_of(authority.pair(), **trusted), rules)
+
+
 def test_rules_that_cannot_be_read_are_named_with_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"authentication\.certificate_rules.*begins with no rule"):
         load_settings(None, {"authentication.certificate_rules": "RULE:nothing"})
