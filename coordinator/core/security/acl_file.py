@@ -5,7 +5,8 @@
     deny  User:*      delete         group  literal  *
     allow User:ops    alter,describe cluster
 
-Words are divided by spaces; one with a space, a quote or a `#` in it stands in quotes. A literal `*` is every name.
+Words are divided by spaces; one with a space, a quote or a `#` in it stands in quotes. A backslash stands for itself
+everywhere, as in the subject of a certificate. A literal `*` is every name.
 A text with one mistake is refused whole, so that no rule counts half.
 """
 
@@ -37,7 +38,7 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     rules: list[Rule] = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            words = shlex.split(line, comments=True)
+            words = _words(line)
             if words:
                 rules.append(_rule(words, number))
         except ValueError as error:
@@ -45,6 +46,14 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
         if len(rules) > MOST_RULES:
             raise RulesError(f"line {number}: there are more than {MOST_RULES} rules; use prefixes")
     return tuple(rules)
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line; raises ValueError for a quote that is not closed."""
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split = True
+    words.escape = ""
+    return list(words)
 
 
 def _rule(words: list[str], line: int) -> Rule:

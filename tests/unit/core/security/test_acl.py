@@ -65,6 +65,36 @@ def test_rule_is_read_as_it_is_written(given_rules: list[Rule]) -> None:
     assert [str(rule) for rule in parse_rules(text)] == text.splitlines()
 
 
+@given(
+    st.text("ab #'\"\\\\,=", min_size=1, max_size=8).filter(lambda name: name == name.strip()),
+    st.text("ab #'\"\\\\,=", min_size=1, max_size=8),
+)
+def test_rule_of_any_names_is_read_as_it_is_written(principal: str, name: str) -> None:
+    whose = frozenset({Operation.READ})
+    rule = Rule(False, Principal(principal), whose, ResourceKind.GROUP, PatternKind.LITERAL, name, 1)
+    assert parse_rules(str(rule)) == (rule,)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        r"User:CN=ops\,night,O=Ex",
+        r"'User:CN=ops\,night,O=Ex'",
+        r'"User:CN=ops\,night,O=Ex"',
+        r"User:CN=ops\,ni'ght',O=Ex",
+    ],
+)
+def test_a_backslash_stands_for_itself(word: str) -> None:
+    (rule,) = parse_rules(f"deny {word} all cluster")
+    assert rule.principal == Principal(r"CN=ops\,night,O=Ex")
+
+
+@pytest.mark.parametrize("word", [r"User:CN=Doe\, John", r'"User:a\"b"', r"User:a\'b", r"User:a\#b"])
+def test_a_backslash_takes_nothing_from_a_space_a_quote_or_a_comment(word: str) -> None:
+    with pytest.raises(RulesError, match="line 1: "):
+        parse_rules(f"deny {word} all cluster")
+
+
 def test_rules_have_comments_empty_lines_and_quotes() -> None:
     text = """
 # whoever loads
