@@ -328,6 +328,7 @@ class Connection(asyncio.Protocol):
         if not answer or self._server.log_ins is None:
             self.close(why)
             return
+        self._server.refused(self)
         self.stop_reading()
         delay_s = self._server.log_ins.settings.refusal_delay_ms / 1000
         self._ends = asyncio.get_running_loop().call_later(delay_s, self._answer_and_close, answer, why)

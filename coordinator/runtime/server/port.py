@@ -351,6 +351,10 @@ class Server:
         """Take note that a peer was refused for what it said, or for who it is."""
         self.admission.failed(connection.host, self.clock.monotonic_ms())
 
+    def refused(self, connection: "Connection") -> None:
+        """Expect no hello any more of who is answered later: the answer closes the connection, in a time of its own."""
+        self._hello_due.pop(connection, None)
+
     def opened(self, connection: "Connection") -> None:
         """Take note of a hello."""
         self._hello_due.pop(connection, None)

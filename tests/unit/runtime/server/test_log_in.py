@@ -166,6 +166,19 @@ def test_each_log_in_that_fails_is_a_line_here_and_a_reason_there_that_tells_no_
     play(act, users)
 
 
+def test_a_refusal_is_said_after_its_delay_also_where_a_hello_has_less_time(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        asking = asyncio.ensure_future(on.ask(by_password(password="wrong")))
+        await until(lambda: on.refused)
+        on.clock.now_ms += 10_000
+        on.server.check_deadlines(on.clock.now_ms)
+        assert await asking == "refused the log-in: user name and password do not fit"
+        assert on.log.of("stranger") == []
+        await until(lambda: on.server.connections == 0)
+
+    play(act, users, refusal_delay_ms="500")
+
+
 def test_connections_of_log_ins_that_are_gone_are_freed_without_the_collector(users: Path) -> None:
     async def act(on: Scene) -> None:
         with left_to_python(Served, Gate) as alive:
