@@ -316,11 +316,14 @@ class ClaimsClosed(_Record, frozen=True, tag=13):
 
 
 class IdentityAwaited(_Record, frozen=True, tag=40):
-    """A member is gone and its running claims wait for its instance id; in snapshots, where its removal is not."""
+    """A member is gone and its running claims are still its; in snapshots, where its removal is not."""
 
     group_id: str
     member_id: str
     instance_id: str
+    """Empty where it had none."""
+    principal: str = ""
+    """The principal that registered it, empty where it did not log in, and in old snapshots."""
 
 
 class ClaimsGivenUp(_Record, frozen=True, tag=41):

@@ -161,6 +161,7 @@ def _copy_of(group: GroupState) -> GroupState:
             controls, paused=dict(controls.paused), drained=dict(controls.drained), resets=dict(controls.resets)
         ),
         awaited=dict(group.awaited) or NO_ENTRIES,
+        left_by=dict(group.left_by) or NO_ENTRIES,
         by_facts=FactsIndex(readers=set(facts.readers)) if facts.readers else NO_FACTS,
         timeline=timeline if timeline is NO_TIMELINE else timeline.copy(),
     )
@@ -203,8 +204,7 @@ def _records_of_group(group: GroupState, epochs_ahead: int) -> Iterator[Record]:
         yield from _records_of_offsets(group_id, group.offsets.rows(topic))
     yield from _records_of_grants(group)
     yield from _records_of_claims(group)
-    for instance_id, member_id in group.awaited.items():
-        yield IdentityAwaited(group_id, member_id, instance_id)
+    yield from _records_of_gone(group)
     if group.emptied is not None:
         yield group.emptied
     if group.was_forgotten:
@@ -349,6 +349,15 @@ def _records_of_owner(group: GroupState, member_id: str, partitions: Iterable[To
     for why, stopping in stops.items():
         for some in _cut(stopping):
             yield StopBegan(group.group_id, member_id, some, why)
+
+
+def _records_of_gone(group: GroupState) -> Iterator[Record]:
+    """Yield whose the claims are that members left who are gone."""
+    left_by = dict(group.left_by)
+    for instance_id, member_id in group.awaited.items():
+        yield IdentityAwaited(group.group_id, member_id, instance_id, left_by.pop(member_id, ""))
+    for member_id, principal in left_by.items():
+        yield IdentityAwaited(group.group_id, member_id, "", principal)
 
 
 def _cut(items: Sequence[T]) -> Iterator[tuple[T, ...]]:

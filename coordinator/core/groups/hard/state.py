@@ -124,6 +124,8 @@ class GroupState:
     """Index: what each owner has to let go of; no empty sets."""
     awaited: dict[str, str] = field(default_factory=lambda: NO_ENTRIES)
     """The instance ids of members that are gone and whose running claims are still theirs."""
+    left_by: dict[str, str] = field(default_factory=lambda: NO_ENTRIES)
+    """The principals of members that are gone and whose running claims are still theirs, of those who logged in."""
     by_facts: FactsIndex = field(default_factory=lambda: NO_FACTS)
     """Index: its members by what they said of themselves."""
     facts_bytes: int = 0

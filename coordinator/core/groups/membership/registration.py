@@ -49,6 +49,7 @@ from coordinator.core.groups.soft.sessions import Connection, MemberSession, Reg
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.node_wide import SHORT_STAYS
+from coordinator.core.security.principal import Principal
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumer, RegisterConsumerResponse
 from coordinator.protocol.parts import ClaimStatuses
@@ -114,7 +115,7 @@ class Membership:
             if refusal is not None:
                 self._refuse(registration, *refusal)
                 return
-            why_not_its_own = why_of_another_principal(group, member_id, connection.principal)
+            why_not_its_own = self._why_not_its_own(registration, group, member_id, connection.principal)
             if why_not_its_own is not None:
                 self._refuse(registration, ErrorCode.GROUP_AUTHORIZATION_FAILED, why_not_its_own)
                 return
@@ -142,6 +143,14 @@ class Membership:
             return None
         assert request.member_id or registration.fresh_id, "a registration without a member id comes with a fresh one"
         return known or request.member_id or awaited or registration.fresh_id
+
+    def _why_not_its_own(
+        self, registration: Registration, group: GroupState, member_id: str, principal: Principal
+    ) -> str | None:
+        """Say that its identity, or one whose claims are given up for its instance id, is another principal's."""
+        why = why_of_another_principal(group, member_id, principal)
+        former = group.awaited.get(registration.request.instance_id or "")
+        return why or (None if former is None else why_of_another_principal(group, former, principal))
 
     def _wait_for_kafka(self, registration: Registration) -> None:
         desk = self._desk

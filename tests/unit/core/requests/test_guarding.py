@@ -1,11 +1,14 @@
 """A member is its principal's, patterns match what may be described, and lists end at no hidden name."""
 
+import pytest
+
 from coordinator.core.events import RulesChanged
 from coordinator.core.limits import Limits
 from coordinator.core.security.acl import Acl
 from coordinator.core.security.acl_file import parse_rules
 from coordinator.core.security.authorizer import Authorizer
 from coordinator.core.security.principal import Principal
+from coordinator.protocol.claim_columns import claims_in_columns
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     BeginClaims,
@@ -14,13 +17,15 @@ from coordinator.protocol.messages import (
     CommitOffsetsResponse,
     ErrorResponse,
     FinishClaims,
+    FinishClaimsResponse,
     ListGroups,
     ListGroupsResponse,
     Ping,
     PingResponse,
     RegisterConsumerResponse,
 )
-from coordinator.protocol.parts import Subscription, TopicOffsets
+from coordinator.protocol.messages.operators import ReleaseClaims, ReleaseClaimsResponse
+from coordinator.protocol.parts import Claim, Subscription, TopicOffsets
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
 
@@ -72,6 +77,59 @@ def test_claims_of_a_member_are_finished_and_begun_by_its_principal_alone() -> N
         refused = world.connect(principal=BOB).ask(request, ErrorResponse)
         assert refused.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
     world.connect(principal=ALICE).ask(BeginClaims("g", "m1", ()), BeginClaimsResponse)
+
+
+def gone_with_claims(handover: str, rules: str = SHARED) -> tuple[NodeWorld, Claim]:
+    """Return a world in which a member of alice's is gone, and a claim that it runs."""
+    world = world_of(rules)
+    member = world.join("m1", instance_id="i1", handover=handover, principal=ALICE)
+    start = member.owned["t", 0].offset
+    claim = member.run(("t", 0), start, start + 5)
+    member.close()
+    world.advance(60_000)
+    assert (list(world.group().members), world.owners()) == ([], {("t", 0): "m1"})
+    return world, claim
+
+
+@pytest.mark.parametrize("handover", ["hold", "takeover"])
+def test_member_that_is_gone_is_its_principals_as_long_as_its_claims_run(handover: str) -> None:
+    world, claim = gone_with_claims(handover)
+    for _ in range(2):
+        for member_id, instance_id in (("m1", "i1"), ("m1", "i2"), ("", "i1"), ("m2", "i1")):
+            refused = world.joining(member_id, instance_id=instance_id, handover=handover, principal=BOB).register()
+            assert refused.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+            assert "member m1, which is gone and left running claims" in refused.message
+        for request in (FinishClaims("g", "m1", claims_in_columns([claim])), BeginClaims("g", "m1", ())):
+            said = world.connect(principal=BOB).ask(request, ErrorResponse)
+            assert said.error is ErrorCode.GROUP_AUTHORIZATION_FAILED
+        world.restart()
+    back = world.joining("", instance_id="i1", handover=handover, claims=(claim,), principal=ALICE).register()
+    assert (back.error, back.member_id) == (ErrorCode.NONE, "m1")
+    assert world.group().left_by == {}
+
+
+def test_claims_of_a_member_that_is_gone_are_finished_by_its_principal() -> None:
+    world, claim = gone_with_claims("hold")
+    asked = FinishClaims("g", "m1", claims_in_columns([claim]))
+    assert world.connect(principal=ALICE).ask(asked, FinishClaimsResponse).error is ErrorCode.NONE
+    assert world.group().left_by == {}
+    assert world.join("m1", instance_id="i1", principal=BOB).member_id == "m1"
+
+
+def test_identity_of_a_member_that_is_gone_is_free_once_an_operator_has_its_claims_released() -> None:
+    world, _ = gone_with_claims("hold", SHARED + "allow User:ops alter group literal g\n")
+    ops = world.connect(principal=Principal("ops"))
+    ops.ask(ReleaseClaims("g", (("t", 0),), "ops", is_dry_run=False), ReleaseClaimsResponse)
+    assert world.group().left_by == {}
+    assert world.join("m1", instance_id="i1", principal=BOB).member_id == "m1"
+
+
+def test_partitions_of_a_member_that_is_gone_are_taken_over_by_whoever_shares_its_group() -> None:
+    world, _ = gone_with_claims("takeover")
+    world.join("m2", principal=BOB)
+    world.advance(2_000)
+    assert world.owners()["t", 0] == "m2"
+    assert world.group().left_by == {}
 
 
 def test_pattern_matches_only_topics_that_may_be_described_and_follows_the_rules() -> None:

@@ -101,7 +101,7 @@ def share_again(group: GroupState) -> None:
         return
     group.members, group.by_facts, group.target_owners = NO_ENTRIES, NO_FACTS, NO_PARTITIONS
     if not group.owned:
-        group.owned = group.stopping = group.awaited = NO_ENTRIES
+        group.owned = group.stopping = group.awaited = group.left_by = NO_ENTRIES
         group.grants, group.claims = NO_PARTITIONS, NO_CLAIMS
 
 
@@ -153,8 +153,17 @@ def await_by_instance_id(group: GroupState, instance_id: str, member_id: str) ->
     group.awaited[instance_id] = member_id
 
 
+def keep_principal(group: GroupState, member_id: str, principal: str) -> None:
+    """Note whose a member was that is gone and left running claims."""
+    if group.left_by is NO_ENTRIES:
+        group.left_by = {}
+    group.left_by[member_id] = principal
+
+
 def await_no_longer(group: GroupState, member_id: str) -> None:
-    """Forget by which instance id a member that was gone would be known again."""
+    """Forget by which instance id a member that was gone would be known again, and whose it was."""
+    if member_id in group.left_by:
+        del group.left_by[member_id]
     for instance_id in [instance_id for instance_id, awaited in group.awaited.items() if awaited == member_id]:
         del group.awaited[instance_id]
 

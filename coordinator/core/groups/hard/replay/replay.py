@@ -51,6 +51,7 @@ from coordinator.core.groups.hard.replay.changes import (
     commit,
     drop_offered,
     have_stop_why,
+    keep_principal,
     own,
     positions_of,
     release,
@@ -201,8 +202,8 @@ def _member_removed(group: GroupState, record: MemberRemoved) -> None:
     for topic, numbers in member.target.columns():
         _want_nothing(group, record.member_id, topic, numbers)
     release_all(group, record.member_id, keeps_running_claims=record.keeps_running_claims)
-    if member.facts.instance_id is not None and record.member_id in group.owned:
-        await_by_instance_id(group, member.facts.instance_id, record.member_id)
+    if record.member_id in group.owned:
+        _await(group, record.member_id, member.facts.instance_id, member.facts.principal)
     group.is_target_stale = True
     share_again(group)
 
@@ -385,7 +386,15 @@ def _claims_closed(group: GroupState, record: ClaimsClosed) -> None:
 
 
 def _identity_awaited(group: GroupState, record: IdentityAwaited) -> None:
-    await_by_instance_id(group, record.instance_id, record.member_id)
+    _await(group, record.member_id, record.instance_id, record.principal)
+
+
+def _await(group: GroupState, member_id: str, instance_id: str | None, principal: str) -> None:
+    """Note by what a member that is gone and left running claims would be known again, and whose it was."""
+    if instance_id:
+        await_by_instance_id(group, instance_id, member_id)
+    if principal:
+        keep_principal(group, member_id, one_for_all(principal))
 
 
 def _claims_given_up(group: GroupState, record: ClaimsGivenUp) -> None:

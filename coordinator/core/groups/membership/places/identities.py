@@ -50,11 +50,16 @@ def why_of_another_principal(group: GroupState, member_id: str, principal: Princ
     """Say that a member id, or the instance id that stands for it, is another principal's; None when it is not.
 
     A member of somebody who did not log in is whoever's that comes back first: so log-ins can begin in a running group.
+    One that is gone is its principal's as long as it has left running claims.
     """
     known = group.members.get(member_id)
-    if known is None or known.facts.principal in ("", str(principal)):
+    registered_by = group.left_by.get(member_id, "") if known is None else known.facts.principal
+    if registered_by in ("", str(principal)):
         return None
-    return f"member {member_id} was registered by another principal than {principal}; take an identity of its own"
+    whose = f"was registered by another principal than {principal}; take an identity of its own"
+    if known is not None:
+        return f"member {member_id} {whose}"
+    return f"member {member_id}, which is gone and left running claims, {whose}, or have the claims released"
 
 
 def why_replaced(group: GroupState, member_id: str, claimed: Sequence[TopicPartition]) -> str:

@@ -150,7 +150,7 @@ GOLDEN: list[tuple[Record, str]] = [
     (WentOutOfRange("g", (("t", 0),)), "01932da1679192a17400"),
     (StreamsAssigned("g", (("t", 0, 3),)), "01932ea1679193a1740003"),
     (Taken("g", "m1", (("t", 0),), "why"), "019531a167a26d319192a17400a3776879"),
-    (IdentityAwaited("g", "m1", "i"), "019428a167a26d31a169"),
+    (IdentityAwaited("g", "m1", "i", "User:a"), "019528a167a26d31a169a6557365723a61"),
     (ClaimsGivenUp("g", (("t", 0),), "why"), "019429a1679192a17400a3776879"),
     (PauseChanged("g", (("t", 0),), True, "a@h", "why", 9), "01973ca1679192a17400c3a3614068a377687909"),
     (DrainChanged("g", "m1", True, "a@h", "why", 9), "01973da167a26d31c3a3614068a377687909"),
@@ -194,6 +194,7 @@ def test_record_without_the_newest_fields_is_read() -> None:
     shorter = bytes.fromhex("019701a16701a6737469636b7992a66c6174657374c0a874616b656f766572c3")
     assert decode_record(shorter) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "takeover", True)
     without_owner = bytes.fromhex("019801a16701a6737469636b7992a66c6174657374c0a4686f6c64c3cd1388")
+    assert decode_record(bytes.fromhex("019428a167a26d31a169")) == IdentityAwaited("g", "m1", "i")
     assert decode_record(without_owner) == GroupSettings("g", 1, "sticky", ResetPolicy("latest"), "hold", True, 5_000)
 
 

@@ -46,10 +46,11 @@ OWN: dict[str, Callable[[], Any]] = {
     "owned": dict,
     "stopping": dict,
     "awaited": dict,
+    "left_by": dict,
     "by_facts": FactsIndex,
 }
 """The fields that groups share as long as there is nothing in them, and an empty one of a group's own."""
-OF_MEMBERS = {"members", "grants", "claims", "target_owners", "owned", "stopping", "awaited", "by_facts"}
+OF_MEMBERS = {"members", "grants", "claims", "target_owners", "owned", "stopping", "awaited", "left_by", "by_facts"}
 """Those that are for members, and for what members have left behind."""
 
 

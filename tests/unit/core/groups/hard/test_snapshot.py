@@ -21,6 +21,7 @@ from coordinator.core.groups.hard.snapshot import GrowingSnapshot, records_of
 from coordinator.core.groups.hard.state import Grant, GroupState, MemberState, ShardState
 from coordinator.core.groups.partitions.partition_set import PartitionSet
 from coordinator.core.groups.partitions.partition_table import PartitionTable, TopicPartition
+from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.claim_columns import advance_of
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.errors import ErrorCode
@@ -91,6 +92,26 @@ def test_snapshot_holds_stops_claims_abandoned_grants_and_a_stale_target() -> No
     assert world.owners("other") == {("u", 0): "lone"}
     assert world.group("other").members == {}
     assert rebuilt(world.state(0)) == world.state(0)
+
+
+def test_snapshot_knows_whose_the_claims_are_of_members_that_are_gone() -> None:
+    world = NodeWorld({"t": 1}, shards=1)
+    whose = {"m1": ("i1", Principal("alice")), "m2": (None, Principal("bob")), "m3": ("i3", ANONYMOUS)}
+    for name, (instance_id, principal) in whose.items():
+        member = world.join(name, group_id=f"of-{name}", instance_id=instance_id, principal=principal)
+        member.run(T0, 100, 105)
+        member.close()
+    world.advance(60_000)
+    groups = [world.group(f"of-{name}") for name in whose]
+    assert [group.members for group in groups] == [{}, {}, {}]
+    assert [group.awaited for group in groups] == [{"i1": "m1"}, {}, {"i3": "m3"}]
+    assert [group.left_by for group in groups] == [{"m1": "User:alice"}, {"m2": "User:bob"}, {}]
+    assert rebuilt(world.state(0)) == world.state(0)
+    growing = GrowingSnapshot(world.state(0), 1)
+    growing.before_change("of-m1")
+    kept = growing._copied["of-m1"].left_by
+    assert kept == groups[0].left_by
+    assert kept is not groups[0].left_by
 
 
 def test_snapshot_keeps_together_what_still_is_as_it_was_committed() -> None:
