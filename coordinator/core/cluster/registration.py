@@ -282,6 +282,7 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         log_ends=dict(identity.log_ends),
         place=identity.place,
         lacks=tuple(sorted(lacks)),
+        session_timeout_ms=registration.session_timeout_ms,
     )
     multis = register(
         identity.node_id,
@@ -385,7 +386,7 @@ def _wait_for_the_other(registration: Registration, other: LiveNode, doubt: str,
     of the connection.
     """
     since_ms = now_ms if registration.other_since_ms is None else registration.other_since_ms
-    if now_ms < since_ms + registration.session_timeout_ms + MARGIN_MS:
+    if now_ms < since_ms + max(registration.session_timeout_ms, other.session_timeout_ms) + MARGIN_MS:
         return replace(registration, other_since_ms=since_ms), ()
     at = ", ".join(f"{name} {address}" for name, address in sorted(other.addresses.items()))
     node_id = registration.identity.node_id

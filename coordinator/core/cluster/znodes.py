@@ -124,6 +124,8 @@ class LiveNode(_Value, frozen=True, kw_only=True):
     place: _Text = ""
     """The place of the directory, of which one process at most can be; empty from a release that does not say it."""
     lacks: tuple[int, ...] = ()
+    session_timeout_ms: _Count = 0
+    """The session time-out that it asks ZooKeeper for; 0 from a release that does not say it."""
 
 
 class ShardEntry(_Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -417,6 +417,22 @@ def test_a_node_id_that_is_in_use_is_refused_with_whom_it_belongs_to() -> None:
     assert world.image().live[1].value.directory_id == "d1"
 
 
+def test_a_node_id_is_waited_for_as_long_as_the_session_of_who_has_it_may_last() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    world.run(4_000)
+    long_ms = 4 * TIMEOUT_MS
+    former = LiveNode(node_epoch=0, directory_id="d1", addresses={}, rack="r", release="1", session_timeout_ms=long_ms)
+    somebody = world.servers.begin_session(long_ms, lambda: None)
+    world.write(ZkCreate("/nodes/live/1", encode(former), is_ephemeral=True), owner=somebody)
+    world.servers.not_heard(somebody)
+    anew = Newcomer(world, identity(1, directory="another"))
+    world.run(TIMEOUT_MS + MARGIN_MS + 500)
+    assert not any(isinstance(said, MayNotJoin | LifeBegan) for said in anew.said)
+    world.run(long_ms)
+    assert any(isinstance(said, LifeBegan) for said in anew.said)
+
+
 def test_a_node_that_is_not_registered_says_what_it_waits_for() -> None:
     world, one, _ = two_nodes()
     assert waits_for(one.machine) == ""

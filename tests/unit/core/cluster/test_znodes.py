@@ -71,7 +71,7 @@ def test_what_is_stored_is_this() -> None:
     assert encode(LIVE) == (
         b'{"addresses":{"members":"n1:9292","peers":"n1:9293"},"directory_id":"d1","lacks":[],'
         b'"log_ends":{"7":{"end":1202,"leader_epoch":4}},"node_epoch":3,"place":"","rack":"r1","release":"0.1.0",'
-        b'"state":"draining"}'
+        b'"session_timeout_ms":0,"state":"draining"}'
     )
 
 
