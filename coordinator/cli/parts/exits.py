@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import typer
 
 from coordinator.cli.parts.notes import DocCode, Notes
+from coordinator.cli.parts.standard_error import forgive_standard_error
 from coordinator.client.operating.refusal_kinds import NOT_FOUND, REFUSED_BY_STATE, TIMED_OUT, UNAUTHORISED
 from coordinator.protocol.errors import ErrorCode
 
@@ -64,11 +65,13 @@ def output_errors_as_text() -> Iterator[None]:
 
     Whoever has closed a pipe wants no more of it: the process ends by SIGPIPE, without a word, as other programs do. An
     output that was closed before the start is one that nobody reads. Letters that its encoding does not have are
-    written as escapes, which in a JSON document read back as they were.
+    written as escapes, which in a JSON document read back as they were. A standard error that takes no data changes
+    nothing.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as the process is
+    forgive_standard_error()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
