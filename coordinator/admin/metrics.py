@@ -46,8 +46,9 @@ _LINES: Final = 500
 
 @dataclass(slots=True)
 class _Partition:
-    """The ends and the commits of a partition that surveys saw."""
+    """The ends and the commits of a partition that surveys saw, in one life of its topic."""
 
+    topic_id: str = ""
     ends: SeenEnds = field(default_factory=SeenEnds)
     commits: Commits = field(default_factory=Commits)
 
@@ -153,7 +154,7 @@ class Metrics:
                 left_out += 1
                 continue
             key = (seen.group_id, seen.topic, number)
-            known = self._known[key] = before.get(key) or _Partition()
+            known = self._known[key] = _of_this_life(before.get(key), seen.topic_id)
             of = f'{labels}{number}"'
             lines["kcoord_group_committed_offset"].append(_line("kcoord_group_committed_offset", of, committed))
             if lag is None or end is None:
@@ -169,6 +170,14 @@ class Metrics:
                 group.lags_ms.append(lag_ms)
                 lines["kcoord_group_lag_seconds"].append(_line("kcoord_group_lag_seconds", of, lag_ms / 1000))
         return left_out
+
+
+def _of_this_life(known: _Partition | None, topic_id: str) -> _Partition:
+    """Return what was seen of a partition, nothing of that where its topic was deleted and made again since."""
+    if known is None or (topic_id and known.topic_id and topic_id != known.topic_id):
+        return _Partition(topic_id)
+    known.topic_id = topic_id or known.topic_id
+    return known
 
 
 def _write_group(group: _Group, lines: Mapping[str, list[str]]) -> None:

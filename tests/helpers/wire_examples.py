@@ -138,7 +138,7 @@ RESPONSES: tuple[m.Response, ...] = (
     m.DescribeGroupResponse(**_REFUSED, group_id="team", state="Stable", group_epoch=12, assignor="sticky",
                             reset_policy=POLICY, handover="takeover", members=(MEMBER,), partitions=(PARTITION,),
                             forgotten_in_ms=86_400_000, up_to=DESCRIBED, bytes=4096,
-                            kafka_failure="gone", claim_timeout_ms=60_000),
+                            kafka_failure="gone", claim_timeout_ms=60_000, topic_ids=(("flights", "id-1"),)),
     m.ListGroupEventsResponse(**_REFUSED, events=(EVENT,), up_to=16, last_sequence=18, first_sequence=3),
     m.ReportOutOfRangeResponse((RESULT,)),
     m.ListClaimsResponse(**_REFUSED),

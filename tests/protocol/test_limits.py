@@ -95,7 +95,7 @@ def test_a_response_too_large_says_so_instead():
     assert isinstance(event, ResponseReceived)
     assert isinstance(event.response, m.ErrorResponse)
     assert event.response.error is ErrorCode.FRAME_TOO_LARGE
-    assert "DescribeGroupResponse has 224 bytes and a frame may have 200" in event.response.message
+    assert "DescribeGroupResponse has 225 bytes and a frame may have 200" in event.response.message
 
 
 def test_a_push_too_large_is_our_own_mistake():

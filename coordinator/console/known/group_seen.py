@@ -62,6 +62,8 @@ class Trail:
     is_followed: bool = True
     ends: dict[TopicPartition, SeenEnds] = field(default_factory=dict)
     commits: dict[TopicPartition, Commits] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    """The ids of the topics, where they are known, whose logs these ends and commits are of."""
     curve: Curve = field(default_factory=Curve)
 
 
@@ -91,7 +93,12 @@ class GroupSeen:
 def measure(
     description: DescribeGroupResponse, offsets: Sequence[CommittedOffset], trail: Trail, now_ms: int
 ) -> Measured:
-    """Measure a group and remember it in its trail; partitions that it has no more are forgotten."""
+    """Measure a group and remember it in its trail.
+
+    Partitions that it has no more are forgotten, as is what was seen of a topic before it was deleted and made again.
+    """
+    if trail.is_followed:
+        _forget_former_topics(trail, description)
     committed_ms = {(offset.topic, offset.partition): offset.commit_ms for offset in offsets}
     lags: list[int | None] = []
     lags_ms: list[int | None] = []
@@ -186,6 +193,16 @@ def _follow(
     if commit_ms is not None:
         commits.see(partition.committed, lag, commit_ms)
     return ends.lag_ms(partition.committed, now_ms), commits.status(lag, ends.last(RECENT_ENDS), now_ms)
+
+
+def _forget_former_topics(trail: Trail, description: DescribeGroupResponse) -> None:
+    topic_ids = dict(description.topic_ids)
+    former = {topic for topic, topic_id in topic_ids.items() if trail.topic_ids.get(topic, topic_id) != topic_id}
+    if former:
+        trail.ends = {name: ends for name, ends in trail.ends.items() if name[0] not in former}
+        trail.commits = {name: commits for name, commits in trail.commits.items() if name[0] not in former}
+    there = {partition.topic for partition in description.partitions}
+    trail.topic_ids = {topic: each for topic, each in {**trail.topic_ids, **topic_ids}.items() if topic in there}
 
 
 def _forget_others(trail: Trail, description: DescribeGroupResponse) -> None:

@@ -3,7 +3,7 @@
 Both are told in pages of bounded size (decision 0024), so that a large group holds nobody up.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from coordinator.core.groups.assignment.streams import stream_of
@@ -76,7 +76,15 @@ def describe(desk: Desk, group: GroupState, after: DescribedUpTo | None, most: i
         bytes=bytes_of(group),
         kafka_failure=desk.catalog.failure or "",
         claim_timeout_ms=group.claim_timeout_ms,
+        topic_ids=tuple(_topic_ids(desk, group, partitions)),
     )
+
+
+def _topic_ids(desk: Desk, group: GroupState, partitions: Iterable[PartitionDescription]) -> Iterator[tuple[str, str]]:
+    for topic in dict.fromkeys(one.topic for one in partitions):
+        topic_id = desk.topic_id_now(group, topic)
+        if topic_id:
+            yield topic, topic_id
 
 
 def _describe_member(desk: Desk, group: GroupState, member_id: str) -> MemberDescription:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from coordinator.core.effects import CloseConnection, Effect, Notice, Respond, SendPush
-from coordinator.core.events import TopicsRead
+from coordinator.core.events import TopicMetadata, TopicsRead
 from coordinator.core.groups.hard.account import Usage
 from coordinator.core.groups.hard.journal import Journal
 from coordinator.core.groups.hard.state import GroupState
@@ -119,6 +119,16 @@ class Desk:
     def group(self, group_id: str) -> GroupState | None:
         """Return a group's hard state, if there is such a group."""
         return self.journal.state.groups.get(group_id)
+
+    def topic_id_now(self, group: GroupState, topic: str, asked: TopicMetadata | None = None) -> str:
+        """Return the id that a topic has now for a group, empty if unknown; `asked` is the topic as Kafka just had it.
+
+        A group that nobody reads the topic for is not told of one that was made again; Kafka's answers are about that.
+        """
+        seen, known = group.topics.get(topic), self.catalog.topic(topic) or asked
+        if seen is not None and (topic in group.by_facts.subscribers or known is None):
+            return seen.topic_id
+        return known.topic_id if known is not None else ""
 
     def soft_of(self, group_id: str) -> GroupSoft:
         """Return a group's soft state, which begins empty."""

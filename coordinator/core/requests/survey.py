@@ -37,6 +37,8 @@ class PartitionsSeen(msgspec.Struct, frozen=True, gc=False):
     committed: tuple[int, ...]
     commit_ms: tuple[int, ...]
     ends: tuple[int | None, ...]
+    topic_id: str = ""
+    """Kafka's id that the topic has now, where it is known; the ends are of its logs."""
 
 
 class ShardSeen(msgspec.Struct, frozen=True, gc=False):
@@ -91,4 +93,5 @@ def _piece(desk: Desk, group_id: str, topic: str, numbers: list[int]) -> Partiti
         tuple([position[0] for position in positions(rows, there) if position is not None]),
         tuple([rows[number].commit_ms for number in there]),
         tuple([end_for(desk, topic, number, rows[number]) for number in there]),
+        "" if group is None else desk.topic_id_now(group, topic),
     )

@@ -59,7 +59,7 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     """Answers DescribeGroup; members by id, then partitions by topic and number.
 
     `up_to` is there when there is more. Every page says what holds for the group as of itself: what changes between
-    two pages may be on both of them as it was at each.
+    two pages may be on both of them as it was at each. `topic_ids` are of the topics of these partitions.
     """
 
     error: ErrorCode = ErrorCode.NONE
@@ -77,6 +77,7 @@ class DescribeGroupResponse(WireMessage, frozen=True, tag=112):
     bytes: int = 0
     kafka_failure: str = ""
     claim_timeout_ms: int | None = None
+    topic_ids: tuple[tuple[str, str], ...] = ()
 
 
 AFTER_ALL: Final = 2**53

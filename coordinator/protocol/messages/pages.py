@@ -83,6 +83,7 @@ def join_pages(pages: Sequence[Response]) -> Response:
             last,
             members=tuple(row for page in told for row in page.members),
             partitions=tuple(row for page in told for row in page.partitions),
+            topic_ids=tuple(dict(row for page in told for row in page.topic_ids).items()),
         )
     if isinstance(last, ListGroupsResponse):
         listed = [page for page in pages if isinstance(page, ListGroupsResponse)]

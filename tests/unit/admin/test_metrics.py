@@ -30,11 +30,15 @@ def group(group_id: str = "g") -> GroupSeen:
 
 
 def partitions(
-    *rows: tuple[int, int, int | None], group_id: str = "g", topic: str = "t", commit_ms: int = 900
+    *rows: tuple[int, int, int | None],
+    group_id: str = "g",
+    topic: str = "t",
+    commit_ms: int = 900,
+    topic_id: str = "",
 ) -> PartitionsSeen:
     """Return partitions by number, committed offset and end."""
     numbers, committed, ends = zip(*rows, strict=True)
-    return PartitionsSeen(group_id, topic, numbers, committed, (commit_ms,) * len(rows), ends)
+    return PartitionsSeen(group_id, topic, numbers, committed, (commit_ms,) * len(rows), ends, topic_id)
 
 
 def metrics(*surveys: Sequence[Seen], max_groups: int = 100, max_partitions: int = 100) -> Metrics:
@@ -53,6 +57,15 @@ def values(made: Metrics) -> dict[str, dict[tuple[str, ...], float]]:
         family.name: {tuple(sample.labels.values()): sample.value for sample in family.samples}
         for family in text_string_to_metric_families(text)
     }
+
+
+def test_ends_of_a_topic_before_it_was_made_again_tell_no_lag_in_time() -> None:
+    before = [group(), partitions((0, 100, 100), topic_id="a")]
+    made_again = [group(), partitions((0, 150, 200), topic_id="b")]
+    not_known = [group(), partitions((0, 150, 200))]
+    assert "kcoord_group_lag_seconds" not in values(metrics(before, made_again))
+    same = values(metrics(before, not_known))
+    assert same["kcoord_group_lag_seconds"] == {("g", "t", "0"): 5}
 
 
 def test_a_survey_that_comes_while_another_is_taken_in_is_passed_over() -> None:

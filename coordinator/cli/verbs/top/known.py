@@ -80,7 +80,7 @@ class Known:
         if self._picture.group(name) is None:
             return
         self._picture.see_described(description, offsets or (), at_ms)
-        self._paces.setdefault(name, Pace()).see(description.partitions, at_s)
+        self._paces.setdefault(name, Pace()).see(description, at_s)
         self._described.add(name)
         seen = self._picture.group(name)
         self._health[name] = None if seen is None or offsets is None else seen.row.status

@@ -1,15 +1,15 @@
 """The pace of a group from two looks and more: records committed and arriving a second, and where that leads. Pure.
 
-A partition counts where both looks knew its offset. One that went back, by a reset or since its topic was made anew,
-has no pace between these two; what is not known is None, never 0. Times are arguments, in seconds that only grow.
+A partition counts where both looks knew its offset. One that went back, by a reset, or whose topic was made anew has no
+pace between these two; what is not known is None, never 0. Times are arguments, in seconds that only grow.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from coordinator.protocol.parts import PartitionDescription
+from coordinator.protocol.messages import DescribeGroupResponse
 
 WINDOW_S: Final = 10.0
 """The time over which a pace is told: a node reads ends once a second, and queries commit a batch at a time."""
@@ -46,26 +46,33 @@ class _Step:
 class Pace:
     """The last looks at one group, a bounded number of them."""
 
-    __slots__ = ("_at_s", "_seen", "_steps")
+    __slots__ = ("_at_s", "_seen", "_steps", "_topic_ids")
 
     def __init__(self) -> None:
         self._at_s = 0.0
         self._seen: dict[tuple[str, int], tuple[int | None, int | None]] | None = None
         self._steps: deque[_Step] = deque()
+        self._topic_ids: Mapping[str, str] = {}
 
-    def see(self, partitions: Iterable[PartitionDescription], at_s: float) -> None:
+    def see(self, description: DescribeGroupResponse, at_s: float) -> None:
         """Take in a look; one that is not later than the last is passed over."""
         if self._seen is not None and at_s <= self._at_s:
             return
-        now = {(one.topic, one.partition): (one.committed, one.end_offset) for one in partitions}
+        now = {(one.topic, one.partition): (one.committed, one.end_offset) for one in description.partitions}
+        ids = dict(description.topic_ids)
+        former = {topic for topic, topic_id in self._topic_ids.items() if ids.get(topic, topic_id) != topic_id}
         if self._seen is not None:
-            old = [(self._seen[name], seen) for name, seen in now.items() if name in self._seen]
+            old = [
+                (self._seen[name], seen) for name, seen in now.items() if name in self._seen and name[0] not in former
+            ]
             committed = _moved((before[0], after[0]) for before, after in old)
             arrived = _moved((before[1], after[1]) for before, after in old)
             self._steps.append(_Step(at_s, at_s - self._at_s, committed, arrived))
             while len(self._steps) > 1 and self._steps[0].until_s <= at_s - WINDOW_S:
                 self._steps.popleft()
         self._at_s, self._seen = at_s, now
+        there = {topic for topic, _ in now}
+        self._topic_ids = {topic: each for topic, each in {**self._topic_ids, **ids}.items() if topic in there}
 
     def rates(self) -> Rates:
         """Return the rates over the window, or over the last two looks where these lie further apart."""

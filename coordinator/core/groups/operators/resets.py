@@ -205,7 +205,7 @@ class Resets:
         if grant is not None and is_gone and group.claims.is_running(partition) and not question.request.release_claims:
             why = why_left(group, grant.member_id)
             return ResetResult(*partition, ErrorCode.PARTITION_OWNED, why, old)
-        topic_id = self._topic_id(group, target.topic, asked)
+        topic_id = self._desk.topic_id_now(group, target.topic, asked)
         if topic_id and not is_same_topic(target.topic_id, topic_id):
             why = (
                 f"topic {target.topic} was deleted and made again: its id was {target.topic_id[:50]}, and is {topic_id}"
@@ -232,21 +232,11 @@ class Resets:
             is_pending=grant is not None and not is_gone,
         )
 
-    def _topic_id(self, group: GroupState, topic: str, asked: TopicMetadata | None = None) -> str:
-        """Return the id that a topic has now, as far as that is known; `asked` is the topic as Kafka just had it.
-
-        A group that nobody reads the topic for is not told of one that was made again; Kafka's answers are about that.
-        """
-        seen, known = group.topics.get(topic), self._desk.catalog.topic(topic) or asked
-        if seen is not None and (topic in group.by_facts.subscribers or known is None):
-            return seen.topic_id
-        return known.topic_id if known is not None else ""
-
     def _committed(
         self, group: GroupState, partition: TopicPartition, asked: TopicMetadata | None = None
     ) -> int | None:
         """Return the committed offset of a partition of the topic as it is now."""
-        topic_id = self._topic_id(group, partition[0], asked)
+        topic_id = self._desk.topic_id_now(group, partition[0], asked)
         return group.committed_offset(partition, topic_id) if topic_id else group.offsets.offset_of(partition)
 
     def _carry_out(self, group: GroupState, question: _Question, planned: dict[TopicPartition, PlannedReset]) -> None:
@@ -275,7 +265,7 @@ class Resets:
         desk = self._desk
         for topic in sorted(topics):
             seen, known = group.topics.get(topic), desk.catalog.topic(topic) or as_asked.get(topic)
-            if seen is None or known is None or self._topic_id(group, topic, known) == seen.topic_id:
+            if seen is None or known is None or desk.topic_id_now(group, topic, known) == seen.topic_id:
                 continue
             desk.journal.decide(TopicSeen(group.group_id, topic, known.topic_id, 0, known.partitions))
             why = f"topic {topic} was deleted and made again, and offsets of it as it is now are set"

@@ -1,6 +1,7 @@
 """What the console keeps of what it hears: groups, their measures, versions, and bounds."""
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.console.known import picture as picture_module
 from coordinator.console.known.group_seen import CURVE_MS, CURVE_STEP_MS, Curve, lag_seconds
@@ -37,6 +38,18 @@ def test_lag_in_seconds_and_status_come_of_what_was_seen_before() -> None:
     assert seen.measured is not None
     assert seen.measured.statuses == ["STALL"]
     assert picture.curve("g").lag == [100, 200, 300, 400]
+
+
+def test_what_was_seen_of_a_topic_before_it_was_made_again_tells_nothing() -> None:
+    picture = Picture()
+    picture.see_list({"g": (summary("g"), 1)}, ())
+    for step, (topic_id, committed, end) in enumerate([("a", 100, 200), ("a", 100, 250), ("b", 150, 300)]):
+        at_ms = NOW_MS + step * 10_000
+        found = replace(described("g", partition(0, committed, end)), topic_ids=(("t", topic_id),))
+        picture.see_described(found, [commit(0, committed, at_ms)], at_ms)
+    seen = picture.group("g")
+    assert seen is not None
+    assert (seen.row.lag, seen.row.lag_seconds, seen.row.status) == (150, None, None)
 
 
 def test_a_group_that_is_not_listed_any_more_is_forgotten_unless_some_shard_was_not_listed() -> None:

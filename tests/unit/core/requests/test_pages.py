@@ -84,6 +84,7 @@ def test_a_description_goes_on_where_the_page_before_ended(members: int, partiti
     assert [member.member_id for member in whole.members] == names
     expected = [("a", number) for number in range(partitions)] + [("b", 0), ("b", 1)]
     assert [(row.topic, row.partition) for row in whole.partitions] == expected
+    assert whole.topic_ids == (("a", "id-a"), ("b", "id-b"))
     assert max(things) <= MOST
 
 

@@ -34,6 +34,9 @@ def test_a_group_is_told_with_its_partitions_a_few_at_a_time() -> None:
     assert (first.partitions[0], first.committed[0], first.ends[:2]) == (0, 7, (90, None))
     assert (last.partitions[-1], last.committed[-1], last.ends[-1]) == (COUNT - 1, COUNT + 6, 1000)
     assert len(set(first.commit_ms)) == 1
+    known = world.node.catalog.topic("t")
+    assert known is not None
+    assert (first.topic_id, last.topic_id) == (known.topic_id, known.topic_id)
 
 
 def test_a_group_that_goes_during_the_survey_is_passed_over_from_there_on() -> None:

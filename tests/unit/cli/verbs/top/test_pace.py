@@ -1,8 +1,11 @@
 """The pace of a group: what two looks and more tell of it, and where that leads."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from coordinator.cli.verbs.top.pace import Pace, Rates, Way, duration_text, way_of
+from coordinator.protocol.messages import DescribeGroupResponse
 from coordinator.protocol.parts import PartitionDescription
 
 
@@ -10,10 +13,12 @@ def one(committed: int | None, end: int | None, partition: int = 0) -> Partition
     return PartitionDescription("t", partition, committed, end)
 
 
-def paced(*looks: tuple[float, list[PartitionDescription]]) -> Rates:
+def paced(*looks: tuple[float, list[PartitionDescription]], topic_ids: Sequence[str] = ()) -> Rates:
+    """Return the pace of looks, with the topic's id at each of them if it is given."""
     pace = Pace()
-    for at_s, partitions in looks:
-        pace.see(partitions, at_s)
+    for number, (at_s, partitions) in enumerate(looks):
+        ids = tuple(("t", topic_id) for topic_id in topic_ids[number : number + 1])
+        pace.see(DescribeGroupResponse(partitions=tuple(partitions), topic_ids=ids), at_s)
     return pace.rates()
 
 
@@ -34,6 +39,11 @@ def test_offset_that_is_known_for_the_first_time_has_no_rate() -> None:
 def test_offset_that_went_back_does_not_count() -> None:
     assert paced((5.0, [one(90, 100), one(0, 5, 1)]), (7.0, [one(10, 100), one(4, 5, 1)])) == Rates(2.0, 0.0)
     assert paced((5.0, [one(90, 100)]), (7.0, [one(10, 100)])) == Rates(None, 0.0)
+
+
+def test_offset_of_a_topic_that_was_made_again_does_not_count() -> None:
+    looks = [(5.0, [one(90, 100)]), (7.0, [one(300, 400)]), (9.0, [one(304, 410)])]
+    assert paced(*looks, topic_ids=["a", "b", "b"]) == Rates(2.0, 5.0)
 
 
 def test_rates_are_over_ten_seconds_and_forget_what_was_before() -> None:
