@@ -187,10 +187,12 @@ def requests_of(kind: Kind, group: str, act: Act, described: DescribeGroupRespon
             return [ChangeDrain(group, act.member, kind.name == "drain", who, why, dry)]
         case "reset-offsets":
             to, value = target_of(act)
+            # What was confirmed as it was shown is of the topics that were shown: one made again since is refused.
+            ids = dict(described.topic_ids) if described is not None and act.shown else {}
             return [
                 ResetOffsets(
                     group,
-                    tuple(ResetTarget(topic, number, to, value) for topic, number in some),
+                    tuple(ResetTarget(topic, number, to, value, ids.get(topic, "")) for topic, number in some),
                     who,
                     why,
                     act.release_claims,
@@ -218,10 +220,12 @@ def requests_of(kind: Kind, group: str, act: Act, described: DescribeGroupRespon
 def shown_of(kind: Kind, act: Act, described: DescribeGroupResponse) -> str:
     """Return a digest of what an act that may lose positions rests on: partitions, their owners, and where they are.
 
+    A topic that was deleted and made again has other partitions than before, though they have the same names.
     An owner commits all the time, so where it has got to does not count, unless the act goes from there. A reset takes
     the partition from its owner, which does.
     """
     meant = frozenset(_named(described, act.topics, lambda _: True)) if act.topics else None
+    topic_ids = dict(described.topic_ids)
     is_relative = kind.takes_target and act.to == ResetKind.SHIFT
     digest = hashlib.sha256()
     for one in described.partitions:
@@ -229,7 +233,8 @@ def shown_of(kind: Kind, act: Act, described: DescribeGroupResponse) -> str:
             is_moving = one.member_id is not None and kind.takes_target and not is_relative
             committed = None if is_moving else one.committed
             owner = (one.member_id, one.owner_epoch, one.is_stopping)
-            digest.update(repr((one.topic, one.partition, committed, owner)).encode())
+            topic = (one.topic, topic_ids.get(one.topic, ""))
+            digest.update(repr((topic, one.partition, committed, owner)).encode())
     return digest.hexdigest()
 
 

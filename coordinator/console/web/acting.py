@@ -19,8 +19,9 @@ from coordinator.protocol.text.counts import counted
 
 ACTS_AT_ONCE: Final = 2
 SHOWN_OTHERWISE: Final = (
-    "nothing is changed: positions or owners of the partitions have changed since this was shown, by another act or by "
-    "members that go on; look at it anew. A shift of partitions that are read needs a pause of them first"
+    "nothing is changed: positions or owners of the partitions have changed since this was shown, by another act, by "
+    "members that go on or with a topic that was made again; look at it anew. A shift of partitions that are read "
+    "needs a pause of them first"
 )
 CHANGES_ARE_OFF: Final = "changes are off: start the console with --allow-changes"
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.console import acts
 from coordinator.console.documents import Act
@@ -169,6 +170,24 @@ def test_what_is_shown_is_another_thing_once_a_partition_has_moved_come_or_anoth
         [partition(0, 5, 9, None), partition(1, None, 9, None)],
     ):
         assert shown("reset-offsets", *others, **to) != at
+
+
+@pytest.mark.parametrize("name", [kind.name for kind in acts.KINDS.values() if kind.loses_position])
+def test_what_is_shown_is_another_thing_once_a_topic_was_made_again(name: str) -> None:
+    def shown_with(topic_id: str) -> str:
+        found = replace(GROUP, topic_ids=(("t", "id"), ("u", topic_id)))
+        return acts.shown_of(acts.kind_of(name), Act(to="latest"), found)
+
+    assert shown_with("a") == shown_with("a")
+    assert shown_with("a") != shown_with("b")
+
+
+def test_a_reset_that_was_shown_is_of_the_topics_that_were_shown() -> None:
+    found = replace(GROUP, topic_ids=(("u", "id-u"),))
+    act = Act(to="offset", value="3", topics=["t:0", "u"], shown="as it was")
+    asked = acts.requests_of(acts.kind_of("reset-offsets"), "g", act, found, "me")
+    targets = (ResetTarget("t", 0, "offset", 3), ResetTarget("u", 0, "offset", 3, "id-u"))
+    assert asked == [ResetOffsets("g", targets, "me", "", False, True)]
 
 
 def test_an_owner_that_reads_on_is_no_change_but_for_a_shift() -> None:
