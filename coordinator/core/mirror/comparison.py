@@ -32,6 +32,11 @@ class Told:
 
     offsets: dict[str, dict[int, int]] = field(default_factory=dict)
 
+    @property
+    def count(self) -> int:
+        """The number of offsets."""
+        return sum(map(len, self.offsets.values()))
+
     def take(self, topics: Sequence[MirroredTopic], deleted: Sequence[tuple[str, Sequence[int]]]) -> None:
         """Take note of a write that Kafka has taken."""
         for each in topics:
@@ -47,6 +52,34 @@ class Told:
         """Take note of a write of which it is not known whether Kafka has taken it."""
         for each in topics:
             self.offsets.setdefault(each.topic, {}).update(dict.fromkeys(each.partitions, _DOUBTED))
+
+
+MOST_OF_FORMER: Final = 20_000
+"""Offsets of groups that are gone that are remembered of one shard: about two megabytes."""
+
+
+class Former:
+    """The offsets that Kafka has of groups of one shard that are gone here; the oldest go when there are too many."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, Told] = {}
+        self._offsets = 0
+
+    def put(self, group_id: str, told: Told) -> None:
+        """Remember what Kafka was told of a group that is gone now."""
+        self.take(group_id)
+        self._told[group_id] = told
+        self._offsets += told.count
+        while self._offsets > MOST_OF_FORMER:
+            self.take(next(iter(self._told)))
+
+    def take(self, group_id: str) -> Told:
+        """Return what Kafka was told of a group, nothing if that is not known, and forget it here."""
+        told = self._told.pop(group_id, None)
+        if told is None:
+            return Told()
+        self._offsets -= told.count
+        return told
 
 
 @dataclass(slots=True)

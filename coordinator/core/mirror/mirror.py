@@ -20,7 +20,7 @@ import google_crc32c
 from coordinator.core.effects import Effect, MirrorEnded, MirrorOffsets, Notice
 from coordinator.core.groups.hard.journal import MarkingJournal
 from coordinator.core.groups.hard.tables.committed_table import CommittedTable
-from coordinator.core.mirror.comparison import Comparison, Told
+from coordinator.core.mirror.comparison import Comparison, Former, Told
 from coordinator.core.mirror.events import MirrorAnswered, Outcome
 from coordinator.core.mirror.settings import MirrorSettings
 from coordinator.core.timers import Timers
@@ -82,6 +82,8 @@ class _Shard:
     """The groups that may have changed and were not taken note of yet."""
     groups: dict[str, _Group] = field(default_factory=dict)
     due: Timers[str] = field(default_factory=Timers)
+    former: Former = field(default_factory=Former)
+    """The offsets that Kafka has of groups that are gone, for when one is made again."""
     busy: dict[str, None] = field(default_factory=dict)
     """The groups that are looked at or written, those that had no turn for the longest first."""
 
@@ -197,7 +199,7 @@ class Mirror:
             if not group_id or not self._wants(group_id):
                 return
             whole_ms = max(now_ms, shard.led_ms + self._settings.settle_ms)
-            group = shard.groups[group_id] = _Group(group_id, whole_ms)
+            group = shard.groups[group_id] = _Group(group_id, whole_ms, shard.former.take(group_id))
         if group.changed_ms is None:
             group.changed_ms = now_ms
         if group.comparison is None and not group.failures:
@@ -231,10 +233,16 @@ class Mirror:
                     yield write
 
     def _begin(self, shard: _Shard, group_id: str, now_ms: int) -> None:
-        group = shard.groups[group_id]
+        group = shard.groups.get(group_id)
         state = shard.journal.state
+        if group is None:
+            shard.former.take(group_id)
+            return
         if group_id not in state.groups:
-            del shard.groups[group_id]  # what Kafka has of it is Kafka's to forget
+            # What Kafka has of it is Kafka's to forget, or to show, unless it is made again meanwhile.
+            del shard.groups[group_id]
+            shard.former.put(group_id, group.told)
+            shard.due.set(group_id, now_ms + self._settings.refresh_ms)
             return
         if now_ms >= group.whole_ms:
             group.is_whole = True

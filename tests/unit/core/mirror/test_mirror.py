@@ -6,6 +6,7 @@ import pytest
 
 from coordinator.core.effects import MirrorEnded, MirrorOffsets, Notice
 from coordinator.core.events import LeadershipGiven, LeadershipTaken
+from coordinator.core.mirror.comparison import MOST_OF_FORMER, Former, Told
 from coordinator.core.mirror.events import MirrorAnswered, Outcome
 from coordinator.core.mirror.mirrored import PAUSE_MS
 from coordinator.core.mirror.settings import MirrorSettings
@@ -120,8 +121,61 @@ def test_offsets_of_a_group_that_is_deleted_are_left_to_kafka() -> None:
     world, kafka = world_of()
     commit(world, "g", t0=7)
     kafka.go_on(1_000)
-    world.connect().ask(DeleteGroup("g", "ann", "gone", is_dry_run=False), DeleteGroupResponse)
+    delete(world, "g")
     assert (kafka.go_on(120_000), kafka.offsets) == ([], {"g": {T0: 7}})
+
+
+def delete(world: NodeWorld, group_id: str) -> None:
+    world.connect().ask(DeleteGroup(group_id, "ann", "gone", is_dry_run=False), DeleteGroupResponse)
+
+
+def test_a_group_that_is_made_again_has_no_more_offsets_in_kafka_than_here() -> None:
+    world, kafka = world_of()
+    commit(world, "g", t0=7, t1=8, u0=9)
+    kafka.go_on(1_000)
+    delete(world, "g")
+    assert kafka.go_on(10_000) == []
+    commit(world, "g", t0=3)
+    kafka.go_on(1_000)
+    assert kafka.offsets == {"g": {T0: 3}}
+
+
+def test_a_group_that_is_made_again_is_written_whole_whoever_has_deleted_it_in_kafka() -> None:
+    world, kafka = world_of()
+    commit(world, "g", t0=7, t1=8)
+    kafka.go_on(1_000)
+    delete(world, "g")
+    kafka.go_on(10_000)
+    kafka.offsets.clear()
+    commit(world, "g", t0=7)
+    kafka.go_on(1_000)
+    assert kafka.offsets == {"g": {T0: 7}}
+
+
+def test_what_kafka_was_told_of_groups_that_are_gone_is_kept_for_a_time() -> None:
+    world, kafka = world_of()
+    commit(world, "g", t0=7, t1=8)
+    kafka.go_on(1_000)
+    delete(world, "g")
+    kafka.go_on(SETTINGS.refresh_ms + 2_000)
+    commit(world, "g", t0=3)
+    kafka.go_on(1_000)
+    assert kafka.offsets == {"g": {T0: 3, T1: 8}}
+
+
+def test_of_groups_that_are_gone_a_bounded_number_of_offsets_is_remembered() -> None:
+    former = Former()
+    for group_id in ("a", "b", "c"):
+        former.put(group_id, Told({"t": dict.fromkeys(range(MOST_OF_FORMER // 2), 1)}))
+    former.put("d", Told())
+    assert [former.take(group_id).count for group_id in ("a", "b", "c", "d")] == [
+        0,
+        MOST_OF_FORMER // 2,
+        MOST_OF_FORMER // 2,
+        0,
+    ]
+    former.put("e", Told({"t": dict.fromkeys(range(MOST_OF_FORMER + 1), 1)}))
+    assert former.take("e").count == 0
 
 
 def test_offsets_of_a_topic_that_was_made_again_do_not_count() -> None:
