@@ -24,6 +24,7 @@ class Failure(Document, frozen=True):
 class Rows(Document, Generic[_Row], frozen=True):
     """One page of rows; `total` counts all that the filter lets through, `pages` is at least 1.
 
+    A page beyond the last has no rows.
     `trouble` says why what is shown may be old, and is null while all is heard.
     """
 

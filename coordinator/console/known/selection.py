@@ -45,11 +45,9 @@ class Selection:
     per_page: int = PER_PAGE
 
     def newest(self, first: int, last: int) -> NewestPage:
-        """Return the page that is asked for of rows with these numbers; a page beyond the last is the last one."""
-        total = last - first + 1
-        page = min(self.page, max(1, -(-total // self.per_page)))
-        up_to = last - (page - 1) * self.per_page
-        return NewestPage(page, total, max(first - 1, up_to - self.per_page), up_to)
+        """Return the page that is asked for of rows with these numbers; a page beyond the last has none."""
+        up_to = max(first - 1, last - (self.page - 1) * self.per_page)
+        return NewestPage(self.page, last - first + 1, max(first - 1, up_to - self.per_page), up_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +108,7 @@ class Table(Generic[_Row]):
         )
 
     def choose(self, rows: Iterable[_Row], selection: Selection) -> Chosen[_Row]:
-        """Return the page of the rows that are asked for; a page beyond the last is the last one."""
+        """Return the page of the rows that are asked for; a page beyond the last has none."""
         wanted = selection.search.casefold()
         found = [row for row in rows if wanted in self.searched(row).casefold()] if wanted else list(rows)
         for name, words in selection.among:
@@ -120,10 +118,8 @@ class Table(Generic[_Row]):
             key = self.keys[selection.sort]
             known = sorted((row for row in found if key(row) is not None), key=key, reverse=selection.is_descending)
             found = known + [row for row in found if key(row) is None]
-        pages = max(1, -(-len(found) // selection.per_page))
-        page = min(selection.page, pages)
-        begin = (page - 1) * selection.per_page
-        return Chosen(found[begin : begin + selection.per_page], len(found), page, selection.per_page)
+        begin = (selection.page - 1) * selection.per_page
+        return Chosen(found[begin : begin + selection.per_page], len(found), selection.page, selection.per_page)
 
     def _word(self, name: str, text: str) -> str:
         words = self.words.get(name)

@@ -257,7 +257,11 @@ def _row_parameters(operation: Operation) -> list[dict[str, Any]]:
         *filters,
         _parameter("sort", "The order of rows; what is not known is last.", {"type": "string", "enum": list(keys)}),
         _parameter("order", "", {"type": "string", "enum": ["asc", "desc"], "default": "asc"}),
-        _parameter("page", "Counted from 1.", {"type": "integer", "minimum": 1, "maximum": LAST_PAGE, "default": 1}),
+        _parameter(
+            "page",
+            "Counted from 1; one beyond the last has no rows.",
+            {"type": "integer", "minimum": 1, "maximum": LAST_PAGE, "default": 1},
+        ),
         _parameter("per_page", "", {"type": "integer", "minimum": 1, "maximum": MOST_PER_PAGE, "default": PER_PAGE}),
     ]
 

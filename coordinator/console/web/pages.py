@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from coordinator.console.acts import KINDS
-from coordinator.console.documents import Act
+from coordinator.console.documents import Act, Rows
 from coordinator.console.known import tables
 from coordinator.console.known.assignment_map import assignment_map
 from coordinator.console.known.selection import BadQueryError
@@ -82,6 +82,10 @@ def _endpoint(reader_of: ReaderOf, make: Make) -> Callable[[Request], Coroutine[
         query = request.query_params.multi_items()
         try:
             values = make(reader, request.path_params, query)
+            rows = values.get("rows")
+            if isinstance(rows, Rows) and rows.page > rows.pages:  # there were more when this address was made
+                nearest = [(name, str(rows.pages) if name == "page" else text) for name, text in query]
+                values = make(reader, request.path_params, nearest)
         except tuple(FORESEEN) as error:
             return _problem(reader, request, FORESEEN[type(error)][0], str(error))
         return _page(reader, request, 200, {"query": request.query_params, "live": True, **values})

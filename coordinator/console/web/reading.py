@@ -188,7 +188,7 @@ class Reader:
         if not ends.first_sequence:
             return None
         page = selection.newest(ends.first_sequence, ends.last_sequence)
-        told = self._told(name, page.after).events if page.total else ()
+        told = self._told(name, page.after).events if page.after < page.up_to else ()
         rows = [event for event in reversed(told) if event.sequence <= page.up_to]
         return Chosen(rows, page.total, page.page, selection.per_page)
 

@@ -264,7 +264,8 @@ def timeline_of(count: int, first_sequence: int) -> Callable[[Request], Response
     [
         ("", 1_000, range(1_000, 900, -1)),
         ("?per_page=5&page=3", 1_000, range(990, 985, -1)),
-        ("?per_page=300&page=9", 1_000, range(100, 0, -1)),
+        ("?per_page=300&page=4", 1_000, range(100, 0, -1)),
+        ("?per_page=300&page=5", 1_000, ()),
         ("?kind=rebalance&per_page=3", 100, (1_000, 990, 980)),
         ("?search=m77&per_page=3", 11, (779, 778, 777)),
         ("?sort=sequence&per_page=2", 1_000, (1, 2)),

@@ -146,6 +146,15 @@ def test_links_of_a_page_keep_every_filter(world: ConsoleWorld) -> None:
     ]
 
 
+def test_a_page_beyond_the_last_is_the_last_one_for_people_and_has_no_rows_in_the_api(world: ConsoleWorld) -> None:
+    fill(world.picture, *(described(f"g{number}") for number in range(3)))
+    beyond = world.get("/api/v1/groups?per_page=2&page=40").json()
+    assert (beyond["rows"], beyond["total"], beyond["page"], beyond["pages"]) == ([], 3, 40, 2)
+    page = world.get("/groups?per_page=2&page=40").text
+    assert [f'href="/groups/g{number}"' in page for number in range(3)] == [False, False, True]
+    assert "page=40" not in page.split("<tbody", 1)[1], "links lead on from the page that is shown"
+
+
 def test_what_operators_decided_is_not_said_to_be_nothing_where_nobody_tells_it() -> None:
     world = ConsoleWorld()
     fill(world.picture, described("g", partition(0, 1, 2), partition(1, None, 2)))
