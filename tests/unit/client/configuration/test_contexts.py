@@ -68,6 +68,23 @@ def test_a_secret_that_others_may_read_is_refused_and_not_shown(tmp_path: Path) 
     assert "hunter2" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("names", "instead"),
+    [
+        (["kcoord.sasl.password"], "or name a file with kcoord.sasl.password.file"),
+        (
+            ["kcoord.auth.token", "kcoord.ssl.key.password"],
+            "or name files with kcoord.ssl.key.password.file, kcoord.auth.token.file",
+        ),
+    ],
+)
+def test_the_way_out_names_the_secrets_that_were_found(tmp_path: Path, names: list[str], instead: str) -> None:
+    secrets = "".join(f'{name} = "hunter2"\n' for name in names)
+    with pytest.raises(SecurityError) as refused:
+        read_contexts(written(tmp_path, f'[contexts.a]\ncoordinator = "a:1"\n{secrets}', 0o644))
+    assert str(refused.value).endswith(f", {instead}")
+
+
 def test_the_file_is_below_the_users_configuration() -> None:
     assert contexts_path({"HOME": "/h"}) == Path("/h/.config/kcoord/config.toml")
     assert contexts_path({"HOME": "/h", "XDG_CONFIG_HOME": "/x"}) == Path("/x/kcoord/config.toml")
