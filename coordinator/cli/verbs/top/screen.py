@@ -17,6 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from coordinator.cli.verbs.top.fitting import GAP, cut_in_the_middle, fit
 from coordinator.cli.verbs.top.keys import Keys
 from coordinator.cli.verbs.top.seen import Row, Seen, Sorting, shown
 from coordinator.cli.verbs.top.text import COLUMNS, NUMBERS, cells, head_lines, trouble_lines
@@ -99,7 +100,9 @@ def screen(seen: Seen, sorting: Sorting, console: Console, limit: int | None) ->
     rows = _fitting(console, seen, sorting, limit)
     left = len(seen.rows) - len(rows)
     more = f"  {left} more groups" if left else ""
-    return Group(*lines, Text(""), _table(rows, sorting), _line(f"q quit  s sort: {sorting}{more}", "dim"))
+    return Group(
+        *lines, Text(""), _table(rows, sorting, console.size.width), _line(f"q quit  s sort: {sorting}{more}", "dim")
+    )
 
 
 def _names(console: Console, seen: Seen, sorting: Sorting, limit: int | None) -> frozenset[str]:
@@ -112,10 +115,13 @@ def _fitting(console: Console, seen: Seen, sorting: Sorting, limit: int | None) 
     return shown(seen.rows, sorting, room if limit is None else min(limit, room))
 
 
-def _table(rows: Sequence[Row], sorting: Sorting) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for column in COLUMNS:
-        is_sorted = column.lower() == sorting or (sorting is Sorting.RATE and column == "COMMITTED/S")
+def _table(rows: Sequence[Row], sorting: Sorting, width: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    sorted_by = "COMMITTED/S" if sorting is Sorting.RATE else sorting.upper()
+    texts = [cells(row) for row in rows]
+    places, group_width = fit(texts, width, sorted_by)
+    for column in [COLUMNS[place] for place in places]:
+        is_sorted = column == sorted_by
         table.add_column(
             Text(column, style="reverse" if is_sorted else ""),
             justify="right" if column in NUMBERS else "left",
@@ -123,8 +129,9 @@ def _table(rows: Sequence[Row], sorting: Sorting) -> Table:
             overflow="ellipsis",
             min_width=len(column) if column in NUMBERS else None,
         )
-    for row in rows:
-        found = [Text(cell) for cell in cells(row)]
+    for row, (group, *others) in zip(rows, texts, strict=True):
+        whole = (cut_in_the_middle(group, group_width), *others)
+        found = [Text(whole[place]) for place in places]
         if row.is_old:
             table.add_row(*found, style="dim")
         else:
