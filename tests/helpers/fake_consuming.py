@@ -182,7 +182,7 @@ class FakeFetcher:
                 continue
             if position < 0:
                 position = self.begins.get(key, 0) if position == -2 else self.ends.get(key, 0)
-                news.append(Resolved(key, one.token, position))
+                news.append(Resolved(key, one.token, position, self.topic_id))
             while position < self.ends.get(key, 0):
                 end = min(self.ends[key], position + self.rows_of_chunk)
                 made = chunk(key, one.token, position, end, headers=self.headers)

@@ -59,6 +59,8 @@ class Held:
     last_epoch: int = NO_EPOCH
     named_id: str | None = None
     """The id of the topic that the position is of, where that is known; it may be made again under the same name."""
+    found_id: str | None = None
+    """The id of the topic that the group's offset and the end of the log are of, where that is known."""
     end: int | None = None
     high_watermark: int | None = None
     is_told: bool = False
@@ -138,8 +140,21 @@ class Held:
         self.position = self.done = position if position >= 0 else None
         self.is_sought = position >= 0
         if is_of_new_topic:
-            self.committed = None
+            self._forget_topic()
+        if named_id is not None:
+            self.be_of(named_id)
+            self.committed = position  # it is sought where the group is
         return freed
+
+    def be_of(self, topic_id: str | None) -> None:
+        """Note of which topic the position is; what was known of another topic of its name is forgotten."""
+        self.named_id = topic_id
+        if topic_id is not None and self.found_id not in (None, topic_id):
+            self._forget_topic()
+        self.found_id = topic_id
+
+    def _forget_topic(self) -> None:
+        self.committed = self.end = self.high_watermark = None
 
     def drop(self) -> int:
         """Drop what is buffered; return how many bytes are free now."""

@@ -218,7 +218,7 @@ class ConsumerMachine:
 
     def _hold(self, grant: Grant) -> None:
         self._tokens += 1
-        held = Held(grant, self._tokens, grant.start, committed=grant.committed)
+        held = Held(grant, self._tokens, grant.start, committed=grant.committed, found_id=grant.named_id)
         held.begin_at(grant.start, self._tokens, grant.named_id)
         held.noted = held.done
         self._order.setdefault(grant.key)
@@ -258,6 +258,7 @@ class ConsumerMachine:
             elif isinstance(one, Resolved):
                 if held.position is None:
                     held.position = held.done = one.position
+                    held.be_of(one.topic_id)
             elif isinstance(one, OutOfRange | Truncated | Trouble):
                 held.stopped_by = one
                 self._stops += 1
@@ -267,7 +268,8 @@ class ConsumerMachine:
     def _take_chunk(self, held: Held, chunk: Chunk) -> None:
         if chunk.start != held.fetch_at or held.position is None:
             return
-        held.is_sought, held.named_id = False, chunk.topic_id
+        held.is_sought = False
+        held.be_of(chunk.topic_id)
         held.end = held.end if chunk.end is None else chunk.end
         held.high_watermark = held.high_watermark if chunk.high_watermark is None else chunk.high_watermark
         if chunk.next_offset > chunk.start:

@@ -88,11 +88,12 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """The position that was asked for as AT_BEGINNING or AT_END."""
+    """The position that was asked for as AT_BEGINNING or AT_END, and the id of the topic that it is of, where known."""
 
     key: TopicPartition
     token: int
     position: int
+    topic_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

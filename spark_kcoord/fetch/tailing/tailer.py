@@ -276,12 +276,14 @@ class Tailer:
                     self._stale.add(part.key[0])
                 elif self._parts.is_current(part):
                     part.position = offset
-                    self._tell(Resolved(part.key, part.token, offset))
+                    self._tell(Resolved(part.key, part.token, offset, part.topic_id))
         by_leader: dict[int, list[Part]] = {}
         for part in self._parts.unresolved(now):
             topic = client.topic(part.key[0])
             leader, _ = topic.leaders.get(part.key[1], (-1, -1)) if topic is not None else (-1, -1)
             if topic is not None and leader not in self._resolving:
+                if part.topic_id is None and topic.error is None:
+                    part.topic_id = topic.topic_id  # what is made again before the first fetch is another topic
                 by_leader.setdefault(leader, []).append(part)
         for leader, parts in by_leader.items():
             for part in parts:

@@ -82,6 +82,73 @@ def commits(coordinator: ScriptedCoordinator) -> list[int]:
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
+def test_a_partition_that_has_a_position_and_was_not_read_begins_at_the_beginning_of_the_new_topic(policy: str) -> None:
+    with Rig({P0: 0}, (), auto_offset_reset=policy, **ALONE) as rig:
+        rig.kafka.topic_id, rig.kafka.begins = "old", {P0: 4}
+        rig.kafka.ends = {P0: 4}
+        rig.assign([P0])
+        rig.poll()
+        assert rig.position(P0) == 4
+        rig.pause(P0)
+        rig.poll()
+        rig.kafka.begins = {}
+        make_again(rig, 6)
+        rig.resume(P0)
+        assert all_offsets(rig) == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_end_of_the_old_topic_is_no_end_of_the_new_one() -> None:
+    with Rig({P0: 4}, (), **ALONE) as rig:
+        rig.kafka.topic_id = "old"
+        rig.assign({P0: 2})
+        assert all_offsets(rig) == [2, 3]
+        assert (rig.lag(P0), rig.highwater(P0)) == (0, 4)
+        rig.pause(P0)
+        rig.poll()
+        make_again(rig, 0)
+        rig.resume(P0)
+        assert all_offsets(rig) == []
+        assert rig.position(P0) == 0
+        assert (rig.lag(P0), rig.highwater(P0)) == (None, None)
+
+
+def test_the_offset_of_the_old_topic_is_no_bound_of_commits_where_the_program_sought_in_the_new_one() -> None:
+    with in_a_group(8, 8) as (rig, coordinator):
+        rig.assign([P0])
+        rig.poll()
+        rig.pause(P0)
+        rig.poll()
+        make_again(rig, 6)
+        rig.seek(P0, 2)
+        rig.resume(P0)
+        assert all_offsets(rig) == [2, 3, 4, 5]
+        rig.commit()
+        assert commits(coordinator) == [6]
+
+
+def test_an_offset_of_the_old_topic_that_was_sought_where_the_group_is_is_not_committed_for_the_new_one() -> None:
+    with in_a_group(4, 6) as (rig, coordinator):
+        rig.assign({P0: 0})
+        make_again(rig, 6)
+        rig.pause(P0)
+        rig.seek_to_committed(P0)
+        rig.commit()
+        assert commits(coordinator) == []
+
+
+def test_the_end_of_another_topic_is_none_of_that_in_which_the_group_is_sought() -> None:
+    with in_a_group(4, 6) as (rig, _):
+        make_again(rig, 9)
+        rig.assign({P0: 0})
+        assert len(all_offsets(rig)) == 9
+        assert rig.highwater(P0) == 9
+        rig.pause(P0)
+        rig.poll()
+        rig.seek_to_committed(P0)
+        assert rig.highwater(P0) is None
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
 def test_a_committed_offset_of_the_old_topic_is_no_start_in_the_new_one(policy: str) -> None:
     with in_a_group(4, 4, auto_offset_reset=policy) as (rig, _):
         make_again(rig, 6)

@@ -1,6 +1,6 @@
 """A partition that is read by its topic's name: a position of a topic that was made again is none of its successor."""
 
-from spark_kcoord.fetch.tailing.fetched import Chunk, Fetched, OutOfRange, Wanted
+from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, Chunk, Fetched, OutOfRange, Resolved, Wanted
 from tests.helpers.processes import eventually
 from tests.helpers.scripted_kafka import TOPIC_ID
 from tests.unit.spark_kcoord.fetch.tailing.test_tailer import KEY, Broker, tailing
@@ -46,3 +46,7 @@ def test_a_position_of_a_topic_of_which_the_metadata_is_older_goes_on_when_that_
     found = told(broker, Wanted(None, 1, 2, named_id=TOPIC_ID))
     assert isinstance(found, Chunk)
     assert (found.start, found.topic_id) == (2, TOPIC_ID)
+
+
+def test_a_position_that_was_found_says_of_which_topic_it_is() -> None:
+    assert told(Broker(), Wanted(None, 1, AT_BEGINNING)) == Resolved(KEY, 1, 0, TOPIC_ID)

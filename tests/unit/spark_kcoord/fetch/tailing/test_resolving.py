@@ -121,13 +121,15 @@ def begins(*numbers: int) -> dict[tuple[str, int], Wanted]:
 def test_a_partition_that_nobody_leads_keeps_no_other_from_being_found() -> None:
     with tailing(Brokers({0: 1, 1: -1})) as tailer:
         tailer.want(begins(0, 1))
-        assert eventually(lambda: Resolved(("t", 0), 1, 5) in tailer.news())
+        assert eventually(lambda: Resolved(("t", 0), 1, 5, TOPIC_ID) in tailer.news())
 
 
 def test_a_broker_that_hangs_keeps_those_of_others_from_being_found_neither() -> None:
     brokers = Brokers({0: 1, 1: HANGS, 2: 1})
     with tailing(brokers) as tailer:
         tailer.want(begins(0, 1))
-        assert eventually(lambda: Resolved(("t", 0), 1, 5) in tailer.news())
+        assert eventually(lambda: Resolved(("t", 0), 1, 5, TOPIC_ID) in tailer.news())
         tailer.want(begins(1, 2))
-        assert eventually(lambda: Resolved(("t", 2), 1, 5) in tailer.news()), "what is sought later is found too"
+        assert eventually(lambda: Resolved(("t", 2), 1, 5, TOPIC_ID) in tailer.news()), (
+            "what is sought later is found too"
+        )

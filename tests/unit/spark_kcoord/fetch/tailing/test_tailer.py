@@ -156,7 +156,7 @@ def test_the_beginning_is_asked_for_while_a_long_poll_is_out() -> None:
         tailer.want(wanted(1, 4))
         assert eventually(lambda: len(broker.fetches) == 1)
         tailer.want(wanted(2, AT_BEGINNING))
-        assert eventually(lambda: Resolved(KEY, 2, 0) in tailer.news())
+        assert eventually(lambda: Resolved(KEY, 2, 0, TOPIC_ID) in tailer.news())
         assert eventually(partial(has_rows, tailer, 2))
 
 
