@@ -20,6 +20,7 @@ from coordinator.core.groups.hard.records import (
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.protocol.vocabulary import IsolationLevel, PolicyKind
 from tests.sim import group_batch, outputs, sink, turns
+from tests.sim.by_hand import rules as by_hand
 from tests.sim.faults import FAULT_OF
 from tests.sim.log.model import LogModel
 from tests.sim.reading import ANSWERS
@@ -73,6 +74,7 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
     "sink": sink.KINDS,
     "output": outputs.KINDS,
     "block": group_batch.KINDS,
+    "by hand": by_hand.KINDS,
     "call": ("in portions",),
     "answer": ANSWERS,
     "listed": ("claims", "starts"),

@@ -33,6 +33,7 @@ def calm(mix: Mix, *faults: str) -> Mix:
         policy=EARLIEST,
         slow_batch=0.0,
         crash_at_step=0.0,
+        by_hand=0,
         fault_every_ms=800,
         weights=dict.fromkeys(faults, 1.0),
     )
@@ -112,6 +113,11 @@ def consumers_that_do_not_wait(dice: Random) -> Mix:
         is_losing=False,
         is_full=False,
     )
+
+
+def consumers_by_hand(dice: Random) -> Mix:
+    """Draw consumers by hand beside members of which nothing is known but that they come and go."""
+    return replace(calm(draw_mix(dice), "member-joined", "member-left", "node-killed", "kafka-away"), by_hand=4)
 
 
 def slow_partitions_to_and_fro(dice: Random) -> Mix:

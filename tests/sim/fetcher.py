@@ -195,7 +195,7 @@ class Fetcher:
             )
         try:
             for start, after in self._world.brokers.read_at_once(self._name, topic_range):
-                rows = _rows(key, start, after)
+                rows = rows_of(key, start, after)
                 yield Chunk(key, wanted.token, start, after, rows, after - start, (), end, high_watermark)
         except (NothingCameError, KafkaAwayError):
             self.in_vain.add(key)
@@ -218,7 +218,8 @@ class Fetcher:
         return begins[key], ends[key], marks[key]
 
 
-def _rows(key: TopicPartition, start: int, end: int) -> pa.RecordBatch:
+def rows_of(key: TopicPartition, start: int, end: int) -> pa.RecordBatch:
+    """Return the records of a range, of which only the place is known."""
     columns: dict[str, Any] = {
         "topic": [key[0]] * (end - start),
         "partition": [key[1]] * (end - start),

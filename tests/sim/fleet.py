@@ -1,5 +1,6 @@
 """The applications of a run: queries and consumers that somebody wants, each started again whenever it ends."""
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,8 @@ class Application:
         wish = self.subscription
         if wish.partitions:
             return (topic, number) in wish.partitions
-        return topic not in wish.exclusions and (wish.pattern is not None or topic in wish.topics)
+        is_named = topic in wish.topics if wish.pattern is None else re.fullmatch(PATTERN, topic) is not None
+        return is_named and topic not in wish.exclusions
 
 
 class Fleet:

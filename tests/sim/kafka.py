@@ -38,6 +38,8 @@ class Kafka:
         self._stable_ends: dict[tuple[str, int, int], int] = {}
         """The newest topic that was answered for with an end before which everybody can read all, as `_answered`."""
         self.topics: dict[str, Topic] = {}
+        self.aside: set[str] = set()
+        """Topics to which only those write who have made them."""
         self.is_away = False
         self._answered: dict[tuple[str, int, int], int] = {}
         """The newest topic that was answered for, by topic name, partition and the offset named."""
@@ -57,19 +59,20 @@ class Kafka:
             (end - begin for topic in topics for begin, end in zip(topic.begins, topic.ends, strict=True)), default=0
         )
 
-    def create(self, name: str, partitions: int) -> None:
+    def create(self, name: str, partitions: int, dice: Random | None = None) -> None:
+        dice = dice or self._dice
         self._made += 1
-        begins = [self._dice.choice((3, 10, 50)) for _ in range(partitions)]
-        ends = [begin + self._dice.choice((0, 5, 30)) for begin in begins]
+        begins = [dice.choice((3, 10, 50)) for _ in range(partitions)]
+        ends = [begin + dice.choice((0, 5, 30)) for begin in begins]
         self.topics[name] = Topic(f"id-{self._made}", begins, ends)
 
     def delete(self, name: str) -> None:
         del self.topics[name]
 
-    def grow(self, name: str) -> None:
+    def grow(self, name: str, dice: Random | None = None) -> None:
         topic = self.topics[name]
         topic.begins.append(0)
-        topic.ends.append(self._dice.choice((0, 4)))
+        topic.ends.append((dice or self._dice).choice((0, 4)))
 
     def retain(self, name: str, number: int, begin: int) -> None:
         """Delete the oldest records of a partition."""
@@ -78,8 +81,9 @@ class Kafka:
 
     def append(self) -> None:
         """Write some records somewhere."""
-        if self.topics:
-            topic = self.topics[self._dice.choice(sorted(self.topics))]
+        names = sorted(self.topics.keys() - self.aside)
+        if names:
+            topic = self.topics[self._dice.choice(names)]
             number = self._dice.randrange(len(topic.ends))
             topic.ends[number] = self.transactions.append((topic.topic_id, number), topic.ends[number])
             topic.ends[number] += self._dice.choice((1, 1, 3, 10))

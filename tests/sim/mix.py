@@ -42,6 +42,7 @@ ROOM_FOR_MEMBERS = 16_000
 """Bytes that the members of a group and their offsets do not pass; metadata that an operator commits does."""
 FETCHED_RECORDS = (None, None, 8, 16)
 """Records that a consumer's fetcher holds at most: less than what one poll may return."""
+CONSUMERS_BY_HAND = (0, 0, 1, 2)
 ASSIGNORS = (
     (("sticky",),),
     (("range",),),
@@ -122,6 +123,8 @@ class Mix:
     """Records that the fetcher of a consumer holds at most, None where it holds all that there are."""
     is_full: bool = False
     """Others take all the room that the node has."""
+    by_hand: int = 0
+    """Consumers whose programs say themselves what they read."""
 
     @property
     def loses_data(self) -> bool:
@@ -134,13 +137,14 @@ class Mix:
         claim_timeout = "" if self.claim_timeout_ms is None else f" for {self.claim_timeout_ms} ms"
         full = ", a full node" if self.is_full else ""
         memory = "" if self.fetched_records is None else f" that hold {self.fetched_records} records"
+        by_hand = f", {self.by_hand} consumers by hand" if self.by_hand else ""
         turns = f", turns of {self.turn_partitions} partitions {self.between_turns_ms} ms apart"
         return (
             f"{self.applications} applications ({self.consumers:g} consumers{memory}, {self.two_sources:g} "
             f"of two sources, {self.readers:g} that commit nothing), topics {self.topics} by "
             f"{', '.join(self.subscriptions)}, {self.shards} shards, session {self.session_timeout_ms} ms, rebalance "
             f"{self.rebalance_timeout_ms} ms, policy {self.policy and self.policy.kind}, {self.handover}"
-            f"{claim_timeout}{full}{turns}, a fault every {self.fault_every_ms} ms: {faults}; "
+            f"{claim_timeout}{full}{by_hand}{turns}, a fault every {self.fault_every_ms} ms: {faults}; "
             f"death at a step {self.crash_at_step:g}"
         )
 
@@ -229,7 +233,8 @@ def draw_mix(dice: Random) -> Mix:
     aside.setstate(dice.getstate())
     turns = Random(aside.getrandbits(32))
     mix = with_turns(mix, turns)
-    return replace(mix, fetched_records=turns.choice(FETCHED_RECORDS)) if mix.consumers else mix
+    fetched_records = turns.choice(FETCHED_RECORDS) if mix.consumers else None
+    return replace(mix, fetched_records=fetched_records, by_hand=turns.choice(CONSUMERS_BY_HAND))
 
 
 def _impossible(handover: str, passing_topics: tuple[str, ...]) -> set[str]:

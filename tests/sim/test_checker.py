@@ -611,6 +611,14 @@ def test_a_code_that_its_request_does_not_declare_is_named(asked: Request, respo
         World().say(asked, response)
 
 
+def test_an_answer_about_named_partitions_is_judged_by_those_alone() -> None:
+    world = World()
+    world.say(FetchOffsets("g", (("t", 9),)), FetchOffsetsResponse())
+    with pytest.raises(ViolationError, match=r"^lost-commit: "):
+        world.say(FetchOffsets("g", (("t", 9), P), after=("t", 9)), FetchOffsetsResponse())
+    world.say(FetchOffsets("g", (P, ("t", 9)), after=P), FetchOffsetsResponse())
+
+
 @pytest.mark.parametrize("how", ["answered", "closed by the node", "gone", "asked just now", "left open"])
 def test_whoever_asked_is_answered_in_the_end_or_closed(how: str) -> None:
     world = World()

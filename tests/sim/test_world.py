@@ -8,6 +8,7 @@ import pytest
 
 from tests.sim.directed import (
     calm,
+    consumers_by_hand,
     consumers_that_do_not_wait,
     processes_that_come_back,
     slow_partitions_to_and_fro,
@@ -79,10 +80,25 @@ def test_consumers_read_on_while_their_memory_is_full_of_what_they_pause() -> No
     assert coverage["memory full of what is paused"] > 0
 
 
+def test_consumers_by_hand_go_on_in_topics_that_are_made_again_and_grow() -> None:
+    coverage = live_through(consumers_by_hand(Random(3)), 3).checker.coverage
+    assert coverage["by hand began in a group"] > 0
+    assert coverage["by hand began without a group"] > 0
+    assert coverage["by hand returned from the beginning of a topic made again"] > 0
+    assert coverage["by hand found of a topic that it reads"] > 0
+    assert coverage["by hand committed"] > 0
+
+
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "draw",
-    [processes_that_come_back, topics_that_come_back, consumers_that_do_not_wait, slow_partitions_to_and_fro],
+    [
+        processes_that_come_back,
+        topics_that_come_back,
+        consumers_that_do_not_wait,
+        consumers_by_hand,
+        slow_partitions_to_and_fro,
+    ],
 )
 def test_worlds_that_are_made_for_a_mistake_break_no_promise_without_it(
     draw: Callable[[Random], Mix], seed: int

@@ -14,6 +14,7 @@ from coordinator.protocol.messages import FinishClaims
 from coordinator.protocol.parts import Claim, LostPosition
 from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.errors import DataLossError, KcoordError, UnreadBatchError
+from tests.sim.by_hand.hands import Hands
 from tests.sim.checker import Checker
 from tests.sim.coordinator import GROUP, Coordinator
 from tests.sim.crowd import EXPECTED_ENDS as EXPECTED_ENDS_OF_FULL
@@ -121,6 +122,7 @@ class World:
         schedule.after(0, self.operator.look)
         schedule.after(0, self.operator.tidy_once)
         Crowd(self).begin()
+        Hands(self).begin()
         for _ in range(LONGEST):
             schedule.run_until(schedule.now_ms + mix.safety_ms)
             if not self.is_void:

@@ -1,7 +1,7 @@
 """Answers that leave the node: what they say is on disk, is what the log says, and is no older than it may be."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from coordinator.core.groups.hard.records import Advanced
 from coordinator.core.groups.partitions.partition_table import TopicPartition
@@ -86,11 +86,12 @@ def check_answer(said: Said, connection_id: int, correlation_id: int, response: 
                     _is_committed(said, asked, group_id, (reset.topic, reset.partition), reset.new_offset, None)
         case FetchOffsets(), FetchOffsetsResponse(error=ErrorCode.NONE):
             seen = {(part.topic, part.partition): part.offset for part in response.offsets}
-            _read(said, asked, asked.request.group_id, seen, shard, asked.request.after, response.up_to)
+            page = _Page(asked.request.after, response.up_to, asked.request.partitions)
+            _read(said, asked, asked.request.group_id, seen, shard, page)
         case DescribeGroup(), DescribeGroupResponse(error=ErrorCode.NONE):
             seen = {(p.topic, p.partition): p.committed for p in response.partitions if p.committed is not None}
-            after, up_to = _place_of(asked.request.after), _place_of(response.up_to)
-            _read(said, asked, asked.request.group_id, seen, shard, after, up_to)
+            page = _Page(_place_of(asked.request.after), _place_of(response.up_to))
+            _read(said, asked, asked.request.group_id, seen, shard, page)
             said.group_epoch_seen(asked.request.group_id, response.group_epoch)
         case Ping(), PingResponse(error=ErrorCode.NONE) if asked.member is not None:
             said.group_epoch_seen(asked.member[0], response.group_epoch)
@@ -244,20 +245,30 @@ def _registered(said: Said, connection_id: int, asked: Asked, response: Register
     said.counts.resumed += sum(status.state is not ClaimState.CLOSED for status in statuses)
 
 
-def _read(
-    said: Said,
-    asked: Asked,
-    group_id: str,
-    seen: dict[TopicPartition, int],
-    shard: int,
-    after: TopicPartition | None,
-    up_to: TopicPartition | None,
-) -> None:
-    """Check what one page of an answer says, which is about the partitions behind one and up to another."""
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """One page of an answer: the partitions behind one and up to another, of all or in the order in which some came."""
+
+    after: TopicPartition | None
+    up_to: TopicPartition | None
+    named: Sequence[TopicPartition] | None = None
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Say whether a page is about a partition."""
+        if self.named is not None:
+            begin = 0 if self.after is None else self.named.index(self.after) + 1
+            end = len(self.named) if self.up_to is None else self.named.index(self.up_to) + 1
+            return partition in self.named[begin:end]
+        is_behind = self.after is None or partition > self.after
+        return is_behind and (self.up_to is None or partition <= self.up_to)
+
+
+def _read(said: Said, asked: Asked, group_id: str, seen: dict[TopicPartition, int], shard: int, page: _Page) -> None:
+    """Check what one page of an answer says."""
     said.counts.reads += 1
-    said.coverage["page " + ("last" if up_to is None else "of more")] += 1
+    said.coverage["page " + ("last" if page.up_to is None else "of more")] += 1
     for partition, commits in said.group(group_id, shard).commits.items():
-        if (after is not None and partition <= after) or (up_to is not None and partition > up_to):
+        if not page.has(partition):
             continue
         visible = [commit for commit in commits if commit.at < said.durable[shard]]
         known = [commit for commit in visible if commit.at < asked.known_end]
