@@ -57,6 +57,7 @@ from tests.sim import (
     mutants_unread,
     mutants_words,
 )
+from tests.sim.by_hand import mutants as by_hand
 from tests.sim.mix import Mix, draw_mix
 from tests.sim.mutants_registration import (
     hints_of_a_reader_count,
@@ -540,6 +541,7 @@ OWN: Mapping[str, Mutant] = {
     **{name: Mutant(*mistake) for name, mistake in mutants_come_back.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_turns.MISTAKES.items()},
     **{name: Mutant(*mistake) for name, mistake in mutants_consumer.MISTAKES.items()},
+    **{name: Mutant(*mistake) for name, mistake in by_hand.MISTAKES.items()},
 }
 """Mistakes beside the fifteen that were known from the start: in what operators do, and in what is decided at once."""
 
