@@ -44,7 +44,9 @@ class ConsumerRules:
         consumer = self._consumer
         owed = machine.next_owed()
         is_excused = consumer.sessions_lost > self._losses or consumer.connects > self._connects_when_whole + 1
-        if owed is not None and owed.news is Told.LOST and not is_excused:
+        # After it stood still its program may come to see that before its member does.
+        is_over = consumer.member is not None and consumer.now_ms() >= consumer.member.lease.ends_ms
+        if owed is not None and owed.news is Told.LOST and not is_excused and not is_over:
             for key in owed.partitions:
                 held = machine.held(key)
                 if held is not None and held.grant.owner_epoch is not None:
