@@ -143,7 +143,11 @@ class HandRules:
         """Take that something comes under a token that counts."""
         place, begin = self._places[one.key], topic.begins[one.key[1]]
         if isinstance(one, Resolved):
-            self._places[one.key] = self._resolved(one, place, topic.topic_id, begin)
+            self._places[one.key] = due = self._resolved(one, place, topic.topic_id, begin)
+            if one.position > due.offset:
+                raise ViolationError(
+                    "passed-over", f"{self._name} begins {one.key} of {topic.topic_id} at {one.position}: {due} is due"
+                )
             self._gone.discard(one.key)
             self._unsaid.discard(one.key)
             if self._told.get(one.key, (ANY, None))[0] != topic.topic_id:
