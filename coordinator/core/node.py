@@ -411,7 +411,7 @@ class Node:
             if append is not None:
                 effects.append(append)
                 self._rack.handed_out[index] = journal.log_end_offset
-                if self._snapshots.look_at(index):
+                if index not in self._rack.stalled and self._snapshots.look_at(index):
                     self._grow_snapshot()
             if desk.effects:
                 others += desk.effects

@@ -324,9 +324,13 @@ class Driver:
 
     def _halt(self, why: str) -> None:
         """Have the node halt for its disk before it hears anything more: the rest of what it decided is lost."""
-        for effect in self._node.step(DiskFailed(why), self.clock.monotonic_ms()):
-            if isinstance(effect, Halt):
-                self._perform(effect)
+        try:
+            for effect in self._node.step(DiskFailed(why), self.clock.monotonic_ms()):
+                if isinstance(effect, Halt):
+                    self._perform(effect)
+        except Exception as error:  # noqa: BLE001 - what is half done may not do; the node must not go on
+            self._log.critical("bug", why=f"the node failed as it halted: {error!r}", exc_info=True)
+        self._stop(Stopped(why, is_failure=True))  # the first reason counts
 
     def _perform(self, effect: Effect) -> None:
         # Of these two there is one for every request, and they come first.

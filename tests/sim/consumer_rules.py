@@ -51,7 +51,8 @@ class ConsumerRules:
                 held = machine.held(key)
                 if held is not None and held.grant.owner_epoch is not None:
                     self._lost[key] = held.grant.owner_epoch
-        if consumer.is_settled:
+        # On its way in it shows what it had as if it were whole, until it is told it anew.
+        if consumer.is_settled and (consumer.member is None or consumer.member.state is State.JOINED):
             self._losses, self._connects_when_whole = consumer.sessions_lost, consumer.connects
 
     def told(self, news: Told, partitions: Iterable[TopicPartition], machine: ConsumerMachine) -> None:

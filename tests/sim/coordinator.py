@@ -292,7 +292,7 @@ class Coordinator:
             try:
                 _PERFORM[type(effect)](self, effect)
             except StorageError as error:
-                self.later(0, partial(self._fail, str(error)))
+                self._fail(str(error))  # as the product does: before it hears anything more
                 return
             if not self.is_up:
                 return

@@ -254,13 +254,17 @@ class Committer:
 
     def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
         """Commit; and again for a while where the coordinator may be told late that a topic was made again."""
-        times = int(min(timeout_s, _LATE_S) / _AGAIN_S)
-        results = self._commit_once(asked, timeout_s)
-        while times > 0 and any(result.error is ErrorCode.UNKNOWN_TOPIC_ID for result in results):
-            times -= 1
+        begun_s = time.monotonic()
+        results = list(self._commit_once(asked, timeout_s))
+        while late := [at for at, result in enumerate(results) if result.error is ErrorCode.UNKNOWN_TOPIC_ID]:
+            took_s = time.monotonic() - begun_s + _AGAIN_S
+            if took_s >= min(timeout_s, _LATE_S):
+                break
             time.sleep(_AGAIN_S)
-            results = self._commit_once(asked, timeout_s)
-        return results
+            again = self._commit_once([asked[at] for at in late], timeout_s - took_s)
+            for at, result in zip(late, again, strict=True):
+                results[at] = result
+        return tuple(results)
 
     def _commit_once(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
         response = asking.ask_coordinators(

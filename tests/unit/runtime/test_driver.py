@@ -373,6 +373,22 @@ def test_a_node_whose_disk_refuses_decides_nothing_more_upon_what_it_has_half_do
     assert world.done == []
 
 
+def test_a_node_that_fails_as_it_halts_for_its_disk_is_stopped_all_the_same() -> None:
+    async def act(on: World) -> None:
+        stop_ticks(on)
+        on.refuses = True
+        on.driver.connection_opened(1, "h", ANONYMOUS)
+        assert await on.driver.run() == Stopped("no space", is_failure=True)
+
+    def script(event: Event, now_ms: int) -> list[Effect]:
+        if isinstance(event, DiskFailed):
+            raise RuntimeError("half of it is done")
+        return [Append(0, 0, 0, (b"a",)), WriteSnapshot(0, 0, 0, (b"s",), 0, True)]
+
+    world = play(script, act)
+    assert [line["event"] for line in world.log.lines] == ["bug"]
+
+
 def test_halt_stops_the_node_before_anything_after_it() -> None:
     def act(on: World) -> object:
         on.driver.connection_opened(1, "h", ANONYMOUS)

@@ -17,7 +17,7 @@ from coordinator.core.groups.partitions.pages import next_names, next_numbers
 from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition
+from coordinator.protocol.ids import MAX_ID_LENGTH, MAX_METADATA_BYTES, why_bad_partition
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, PartitionResult, TopicClaims, TopicOffsets
 
 _PAGE_METADATA_BYTES: Final = 512 * 1024
@@ -185,6 +185,10 @@ def commit_by_operator(
         if why_bad := why_bad_partition(*partition):
             results.append(PartitionResult(*partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why_bad))
             continue
+        if len(asked.topic_id) > MAX_ID_LENGTH or not asked.topic_id.isprintable():
+            why = f"the id of a topic has at most {MAX_ID_LENGTH} characters, all of which can be printed"
+            results.append(PartitionResult(*partition, ErrorCode.INVALID_REQUEST, why))
+            continue
         grant = group.grants.get(partition)
         if grant is not None:
             why = (
@@ -193,7 +197,7 @@ def commit_by_operator(
             )
             results.append(_refused(group, partition, ErrorCode.PARTITION_OWNED, why))
             continue
-        known_id = topic_ids.get(asked.topic, "")
+        known_id = topic_ids.get(asked.topic, "") or _recorded_topic_id(group, partition)
         if not is_same_topic(asked.topic_id, known_id or asked.topic_id):
             why = (
                 f"the offset is of a topic {asked.topic} with id {asked.topic_id}, and the one that is known here has "
@@ -201,7 +205,7 @@ def commit_by_operator(
             )
             results.append(_refused(group, partition, ErrorCode.UNKNOWN_TOPIC_ID, why))
             continue
-        topic_id = known_id or asked.topic_id or _recorded_topic_id(group, partition)
+        topic_id = known_id or asked.topic_id
         bad = _why_not(asked, accepted.get(partition) or group.offsets.get(partition), topic_id)
         if bad is not None:
             results.append(_refused(group, partition, *bad))

@@ -84,8 +84,18 @@ def test_operator_commits_nothing_of_another_life_of_a_topic_and_what_is_of_the_
     assert commit(120, "id-t") == []
     world.kafka.is_away = True
     world.restart()
-    assert (commit(7, "id-anew"), world.committed()) == ([], {T0: 7})
-    assert world.group().offsets[T0].topic_id == "id-anew"
+    assert commit(7, "id-anew") == [ErrorCode.UNKNOWN_TOPIC_ID], "nobody has said that it was made again"
+    assert (commit(130, "id-t"), world.committed()) == ([], {T0: 130})
+
+
+@pytest.mark.parametrize("topic_id", ["x" * 300, "a\nb", "\x1b[2J"])
+def test_the_id_of_a_topic_that_is_none_is_refused_and_neither_kept_nor_repeated(topic_id: str) -> None:
+    world = NodeWorld({"t": 1})
+    asked = CommitOffsets("g", in_columns(OffsetToCommit("u", at, 5, topic_id=topic_id) for at in range(300)))
+    response = world.connect().ask(asked, CommitOffsetsResponse)
+    assert {result.error for result in response.refused} == {ErrorCode.INVALID_REQUEST}
+    assert (response.accepted, world.committed()) == (0, {})
+    assert max(len(result.message) for result in response.refused) < 200
 
 
 @pytest.mark.parametrize("partition", [("a/b", 0), ("\U0001d565" * 249, 0), ("t", 2**40), ("t", -1), ("..", 0)])
