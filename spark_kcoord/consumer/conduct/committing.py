@@ -7,7 +7,6 @@ hand commits as anybody may, for partitions that nobody owns. Positions before t
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -26,7 +25,7 @@ from coordinator.protocol.messages import (
 from coordinator.protocol.parts import CommittedOffset, PartitionResult
 from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.group import Group
-from spark_kcoord.consumer.conduct.wishes import Answer, Call, Flow
+from spark_kcoord.consumer.conduct.wishes import Answer, Call, Flow, Wait
 from spark_kcoord.consumer.core.commits import AsyncCommits, Callback, Committing
 from spark_kcoord.consumer.core.machine import ConsumerMachine
 from spark_kcoord.consumer.errors import (
@@ -84,7 +83,7 @@ class Committer:
         if not asked:
             return
         if not self._is_member():
-            results = yield from asking.asked(partial(self._commit_by_hand, asked), timeout_s, self._clock)
+            results = yield from self._commit_by_hand(asked, timeout_s)
             self._must_be_accepted(asked, results)
             return
         behind = self._async.next_to_send(beside=True)
@@ -252,21 +251,28 @@ class Committer:
         assert isinstance(response, FetchOffsetsResponse)
         return {(one.topic, one.partition): one for one in response.offsets}
 
-    def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
+    def _commit_by_hand(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> Flow[list[PartitionResult]]:
         """Commit; and again for a while where the coordinator may be told late that a topic was made again."""
-        begun_s = time.monotonic()
-        results = list(self._commit_once(asked, timeout_s))
+        begun_s = self._clock()
+        results: list[PartitionResult] = yield from self._commit_once(asked, timeout_s)
         while late := [at for at, result in enumerate(results) if result.error is ErrorCode.UNKNOWN_TOPIC_ID]:
-            took_s = time.monotonic() - begun_s + _AGAIN_S
-            if took_s >= min(timeout_s, _LATE_S):
+            again_s = self._clock() + _AGAIN_S
+            if again_s - begun_s >= min(timeout_s, _LATE_S):
                 break
-            time.sleep(_AGAIN_S)
-            again = self._commit_once([asked[at] for at in late], timeout_s - took_s)
+            while (left_s := again_s - self._clock()) > 0:
+                yield Wait(left_s)
+            again = yield from self._commit_once([asked[at] for at in late], begun_s + timeout_s - self._clock())
             for at, result in zip(late, again, strict=True):
                 results[at] = result
-        return tuple(results)
+        return results
 
-    def _commit_once(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> tuple[PartitionResult, ...]:
+    def _commit_once(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> Flow[list[PartitionResult]]:
+        found: list[PartitionResult] = yield from asking.asked(
+            partial(self._ask_to_commit, asked), timeout_s, self._clock
+        )
+        return found
+
+    def _ask_to_commit(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> list[PartitionResult]:
         response = asking.ask_coordinators(
             self._settings, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
         )
@@ -276,7 +282,7 @@ class Committer:
                 f"The coordinator refused a commit: {show_refusal(refusal)}", refusal[0].name, refusal[0].doc_code
             )
         assert isinstance(response, CommitOffsetsResponse)
-        return results_of(asked, response.refused)
+        return list(results_of(asked, response.refused))
 
 
 def _failure(error: KcoordError, asked: Sequence[OffsetToCommit]) -> KcoordError:

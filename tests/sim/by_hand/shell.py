@@ -12,7 +12,7 @@ from coordinator.client.refusals import PASSING, refusal_of, show_refusal
 from coordinator.protocol.messages import ErrorResponse, Request, Response
 from coordinator.protocol.messages.pages import join_pages, next_page
 from spark_kcoord.consumer.conduct import asking
-from spark_kcoord.consumer.conduct.wishes import Ask, Do, Flow
+from spark_kcoord.consumer.conduct.wishes import Ask, Do, Flow, Wait
 from spark_kcoord.consumer.errors import CoordinatorUnavailableError, InterruptedPollError
 from spark_kcoord.errors import KcoordError
 
@@ -65,20 +65,34 @@ class Shell:
         except KcoordError as error:
             then(None, error)
         else:
+            if isinstance(wish, Wait):
+                self._wait(flow, then, wish)
+                return
             assert isinstance(wish, Ask), f"nothing here waits for {wish}"
             self._ask(flow, then, wish)
 
-    def _ask(self, flow: Flow[Any], then: Then, wish: Ask) -> None:
-        request = _request_of(wish)
+    def _wait(self, flow: Flow[Any], then: Then, wish: Wait) -> None:
+        end, _ = self._until(flow, then)
+        self._world.schedule.after(int(wish.seconds * 1000) + 1, end, lambda: flow.send(None))
+
+    def _until(self, flow: Flow[Any], then: Then) -> tuple[Callable[[Callable[[], Any]], None], int]:
+        """Have a flow wait, which may be interrupted; return what ends that, once, and the number of the wait."""
         self._out += 1
         number = self._out
-        pages: list[Response] = []
 
         def end(step: Callable[[], Any]) -> None:
             if number == self._out:
                 self._out += 1
                 self._interrupt = None
                 self._go_on(flow, then, step)
+
+        self._interrupt = lambda: end(lambda: flow.throw(InterruptedPollError("interrupted")))
+        return end, number
+
+    def _ask(self, flow: Flow[Any], then: Then, wish: Ask) -> None:
+        request = _request_of(wish)
+        end, number = self._until(flow, then)
+        pages: list[Response] = []
 
         def answered(response: Response) -> None:
             pages.append(response)
@@ -91,7 +105,6 @@ class Shell:
             end(lambda: self._answer(flow, wish, pages))
 
         away = CoordinatorUnavailableError(f"No coordinator answered within {TIMEOUT_MS} ms.")
-        self._interrupt = lambda: end(lambda: flow.throw(InterruptedPollError("interrupted")))
         self._on_asked(request)
         self._world.operator.ask(request, answered)
         self._world.schedule.after(TIMEOUT_MS, end, lambda: flow.throw(away))
