@@ -72,6 +72,13 @@ def why_bad_time(timestamp_ms: int) -> str | None:
     return None
 
 
+def why_bad_topic_id(text: str) -> str | None:
+    """Say why a text cannot be Kafka's id of a topic, or return None; an empty one stands for an unknown id."""
+    if len(text) > MAX_ID_LENGTH or not text.isprintable():
+        return f"the id of a topic has at most {MAX_ID_LENGTH} characters, which can be printed"
+    return None
+
+
 def why_bad_id(text: str) -> str | None:
     """Say what is wrong with an id, or return None when it is a good one."""
     if not text:

@@ -1,6 +1,7 @@
 """Certificates that are made for one test: an authority, a node's, a client's, and those that are to be refused."""
 
 import datetime
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,13 @@ class Authority:
         made.private_key_pem.write_to_path(str(pair.key))
         pair.certificate.write_bytes(b"".join(blob.bytes() for blob in made.cert_chain_pems))
         return pair
+
+    def contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """Make a context of a server with a certificate for loopback, and one of a client that trusts it."""
+        pair = self.pair()
+        serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        serving.load_cert_chain(pair.certificate, pair.key)
+        return serving, ssl.create_default_context(cafile=str(self.trusted))
 
     def pair_without_subject(self, file: str, *names: str) -> Pair:
         """Make a certificate whose subject is empty: these other names alone say whose it is."""

@@ -53,7 +53,7 @@ class Neighbours:
         return tuple(sorted(others, key=lambda node: node not in heard))
 
     def live_successors(self, leader: int) -> dict[int, tuple[NodeAddress, ...]]:
-        """Return, by shard, who of those that live would lead it after this leader, the likeliest first."""
+        """Return, by shard, the nodes of those that live that would lead it after this leader, the likeliest first."""
         live = {node.node_id: node for node in self.nodes if node.node_id != leader}
         return {
             shard: tuple(sorted([live[node] for node in replicas if node in live], key=self._is_unheard))

@@ -205,10 +205,8 @@ class StandbyFeeds:
     def next(self) -> list[Fed]:
         """Return what is to be fed in this tick, about a slice in all, and what is to be read for the next ones."""
         wanted: list[Fed] = []
-        left, readable = (
-            self._slice_bytes // FEEDS_OF_A_STEP,
-            MOST_READ_AT_ONCE - sum(feed.is_busy for feed in self._feeds.values()),
-        )
+        left = self._slice_bytes // FEEDS_OF_A_STEP
+        readable = MOST_READ_AT_ONCE - sum(feed.is_busy for feed in self._feeds.values())
         for shard in tuple(self._due):
             if left <= 0:
                 break
@@ -249,11 +247,11 @@ class StandbyFeeds:
         end = feed.end
         return end is not None and end < feed.committed and bool(feed.tail) and feed.tail[0].base_offset <= end
 
-    def _fed(self, shard: int, feed: Feed, most_bytes: int) -> StandbyFed | None:
-        """Return the next records of a feed, of one batch or piece."""
+    def _fed(self, shard: int, feed: Feed, most: int) -> StandbyFed | None:
+        """Return the next records of a feed, of one batch or piece, that weigh about so much."""
         if feed.read:
             read = feed.read.popleft()
-            records = _first(read.records, most_bytes)
+            records = _first(read.records, most)
             is_all = len(records) == len(read.records)
             if not is_all:
                 offset = read.offset if read.is_snapshot else read.offset + len(records)
@@ -267,7 +265,7 @@ class StandbyFeeds:
             return None
         first, end = feed.tail[0], feed.end
         assert end is not None, "it is in memory"
-        records = _first(first.records[end - first.base_offset : feed.committed - first.base_offset], most_bytes)
+        records = _first(first.records[end - first.base_offset : feed.committed - first.base_offset], most)
         return self._now_fed(shard, feed, _Read(end, first.leader_epoch, records), is_complete=True)
 
     def _now_fed(self, shard: int, feed: Feed, read: _Read, *, is_complete: bool) -> StandbyFed:

@@ -17,7 +17,7 @@ from coordinator.core.groups.partitions.pages import next_names, next_numbers
 from coordinator.core.groups.partitions.partition_table import TopicPartition, is_same_topic
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import MAX_ID_LENGTH, MAX_METADATA_BYTES, why_bad_partition
+from coordinator.protocol.ids import MAX_METADATA_BYTES, why_bad_partition, why_bad_topic_id
 from coordinator.protocol.parts import CommittedOffset, FinalOffset, PartitionResult, TopicClaims, TopicOffsets
 
 _PAGE_METADATA_BYTES: Final = 512 * 1024
@@ -185,9 +185,8 @@ def commit_by_operator(
         if why_bad := why_bad_partition(*partition):
             results.append(PartitionResult(*partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why_bad))
             continue
-        if len(asked.topic_id) > MAX_ID_LENGTH or not asked.topic_id.isprintable():
-            why = f"the id of a topic has at most {MAX_ID_LENGTH} characters, all of which can be printed"
-            results.append(PartitionResult(*partition, ErrorCode.INVALID_REQUEST, why))
+        if why_bad := why_bad_topic_id(asked.topic_id):
+            results.append(PartitionResult(*partition, ErrorCode.INVALID_REQUEST, why_bad))
             continue
         grant = group.grants.get(partition)
         if grant is not None:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, assert_never
 
 from coordinator.core.events import ResolvedOffset
 from coordinator.protocol.errors import ErrorCode
-from coordinator.protocol.ids import EARLIEST, LATEST, MAX_ID_LENGTH, why_bad_partition, why_bad_time
+from coordinator.protocol.ids import EARLIEST, LATEST, why_bad_partition, why_bad_time, why_bad_topic_id
 from coordinator.protocol.parts import ResetTarget
 from coordinator.protocol.vocabulary import ResetKind
 
@@ -50,8 +50,8 @@ def why_bad_target(target: ResetTarget) -> str | None:
         return f"{name}: {why}"
     if target.kind == ResetKind.DURATION and target.value is not None and target.value < 0:
         return f"{name}: the duration {target.value} is negative"
-    if len(target.topic_id) > MAX_ID_LENGTH or not (target.topic_id == "" or target.topic_id.isprintable()):
-        return f"{name}: the id of topic {target.topic} has at most {MAX_ID_LENGTH} characters, which can be printed"
+    if why := why_bad_topic_id(target.topic_id):
+        return f"{name}: {why}"
     return None
 
 

@@ -126,7 +126,7 @@ def test_an_answer_that_is_not_read_to_its_end_ends_its_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, left: int, *, is_tls: bool
 ) -> None:
     monkeypatch.setattr(connection, "READ_S", 1.0)
-    served, trusting = _contexts(tmp_path) if is_tls else (None, None)
+    served, trusting = Authority(tmp_path).contexts() if is_tls else (None, None)
 
     async def play() -> None:
         connections = Connections(structlog.get_logger(), None if served is None else lambda: served)
@@ -154,17 +154,8 @@ def test_an_answer_that_is_not_read_to_its_end_ends_its_connection(
     assert run(play) == []
 
 
-def _contexts(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Return the context of a server and one of a client that trusts it."""
-    authority = Authority(tmp_path)
-    pair = authority.pair()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(pair.certificate, pair.key)
-    return context, ssl.create_default_context(cafile=str(authority.trusted))
-
-
 def test_tls_is_spoken_and_who_speaks_none_is_told_so_in_http(tmp_path: Path) -> None:
-    context, client = _contexts(tmp_path)
+    context, client = Authority(tmp_path).contexts()
 
     async def play() -> None:
         async with listening(Connections(structlog.get_logger(), lambda: context)) as port:
@@ -178,7 +169,7 @@ def test_tls_is_spoken_and_who_speaks_none_is_told_so_in_http(tmp_path: Path) ->
 
 
 def test_a_peer_that_does_not_read_the_handshake_is_waited_for_before_http_has_begun(tmp_path: Path) -> None:
-    served, _ = _contexts(tmp_path)
+    served, _ = Authority(tmp_path).contexts()
 
     async def play() -> None:
         connections = Connections(structlog.get_logger(), lambda: served)

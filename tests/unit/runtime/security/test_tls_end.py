@@ -118,11 +118,7 @@ class Pair:
 
 @pytest.fixture
 def contexts(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    authority = Authority(tmp_path)
-    pair = authority.pair()
-    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    serving.load_cert_chain(pair.certificate, pair.key)
-    return serving, ssl.create_default_context(cafile=str(authority.trusted))
+    return Authority(tmp_path).contexts()
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def test_group_that_was_made_is_rebuilt_from_a_snapshot() -> None:
 def test_topic_id_that_can_be_none_is_refused(topic_id: str) -> None:
     world = NodeWorld({"t": 1})
     response = ask(world, to(50, T0, topic_id))
-    assert (response.error, "id of topic t" in response.message) == (ErrorCode.INVALID_REQUEST, True)
+    assert (response.error, "the id of a topic" in response.message) == (ErrorCode.INVALID_REQUEST, True)
     assert not is_there(world)
 
 
