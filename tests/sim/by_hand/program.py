@@ -272,9 +272,10 @@ class Program:
 
     def _on_asked(self, request: Request) -> None:
         if isinstance(request, CommitOffsets):
+            is_again = bool(self._commits)  # of what was refused since the coordinator may be told late
             self._commits = {(one.topic, one.partition): one.offset for one in one_by_one(request.offsets)}
             self._world.schedule.tell(self._name, ("says", self._commits))
-            self._rules.committing(self._commits)
+            self._rules.committing(self._commits, is_again=is_again)
 
     def _on_answered(self, response: Response) -> None:
         if isinstance(response, FetchOffsetsResponse):

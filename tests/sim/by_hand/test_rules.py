@@ -133,6 +133,7 @@ def test_a_commit_leaves_out_nothing_though_the_group_was_further_in_a_former_to
     told = Told().assigned_at("id-1", 30).is_gone(NEW, 30, is_new_topic=True).found(NEW, 5).read(NEW, 5, 8)
     with pytest.raises(ViolationError, match=r"^commit-left-out: "):
         told.rules.committing({})
+    told.rules.committing({}, is_again=True)
     told.rules.committing({P: 8})
     told.rules.committed({P: 8})
     told.rules.committing({})
