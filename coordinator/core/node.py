@@ -148,9 +148,7 @@ class Node:
     def written_at_ms(self) -> int | None:
         """The last time at which the log was written by the wall clock, as shards with groups say now and then."""
         states = [shard.desk.journal.state for shard in self._shards]
-        return max(
-            (state.lived_at_ms for state in states if state.groups and state.lived_at_ms is not None), default=None
-        )
+        return max((each.lived_at_ms for each in states if each.groups and each.lived_at_ms is not None), default=None)
 
     def start(self, now_ms: int, wall_ms: int, incarnation: str) -> list[Effect]:
         """Begin to live and to lead: members get a full session time-out from now, stops in progress a full deadline.
@@ -298,13 +296,15 @@ class Node:
     def know(self, neighbours: Neighbours, now_ms: int) -> list[Effect]:
         """Send members from now on to the nodes that are known to lead; returns answers that were held for the news."""
         self._finder.neighbours = neighbours
-        for shard, successors in neighbours.live_successors(self._address.node_id).items():
-            if self._successors[shard] != successors:
-                self._successors[shard] = successors
+        neighbours.renew_successors(self._successors, self._address.node_id)
+        return self.hear(None, now_ms)
+
+    def hear(self, node: int | None, now_ms: int) -> list[Effect]:
+        """Take note that another node lives; returns answers that were held until something is known or heard."""
         if self._finder.due_ms is None:
             return []
         self._clock.now_ms = max(self._clock.now_ms, now_ms)
-        self._router.answer_held()
+        self._router.answer_held(node)
         return self._finish(now_ms)
 
     @property

@@ -78,7 +78,7 @@ from coordinator.core.peers.control_words import (
     told_of,
 )
 from coordinator.core.peers.effects import ConnectPeers, EndContact, PeerAddress, SayToPeer
-from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerPinged, PeerRefused, PeerSaid
 from coordinator.core.peers.words import PeerError
 from coordinator.core.replica import effects as wanted
 from coordinator.core.replica import events as said
@@ -232,6 +232,7 @@ class ClusterNode:
                 self._seen = None
                 replication.contact_began(event.peer, event.node_epoch)
                 self._do(self._rooms.decide(PeerReached(event.peer, event.node_epoch), now_ms))
+                self._out += replication.coordinator.hear(event.peer, now_ms)
             case ContactEnded():
                 self._lives.pop(event.peer, None)
                 self._seen = None
@@ -239,7 +240,7 @@ class ClusterNode:
                 self._do(self._rooms.decide(PeerLost(event.peer, event.node_epoch), now_ms))
             case PeerRefused():
                 self._do(self._rooms.decide(NodeRefused(event.peer, event.node_epoch), now_ms))
-            case PeerSaid():
+            case PeerPinged() | PeerSaid():
                 self._hear(event)
             case LogOpened() | LogSynced() | LogCut() | LogInstalled() | PieceWritten() | LogRead() | SnapshotRead():
                 replication.disk(event)
@@ -368,11 +369,15 @@ class ClusterNode:
         for wish in answer.begins:
             self._do(rooms.register(wish, now_ms) if isinstance(wish, StateWanted) else rooms.decide(wish, now_ms))
 
-    def _hear(self, heard: PeerSaid) -> None:
+    def _hear(self, heard: PeerPinged | PeerSaid) -> None:
+        replication = self.replication
+        assert replication is not None
         if self._lives.get(heard.peer) != heard.node_epoch:
             return
-        replication, message = self.replication, heard.message
-        assert replication is not None
+        self._out += replication.coordinator.hear(heard.peer, self._now_ms)
+        if isinstance(heard, PeerPinged):
+            return
+        message = heard.message
         try:
             match message:
                 case wire.TellNode():

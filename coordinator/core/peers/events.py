@@ -38,6 +38,14 @@ class PeerRefused:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerPinged:
+    """A node has said that it lives, as it does in a contact when it has had nothing else to say for a while."""
+
+    peer: int
+    node_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class PeerSaid:
     """A node has said something, in the contact there is; what it says comes in its order."""
 
@@ -46,4 +54,4 @@ class PeerSaid:
     message: PeerMessage
 
 
-PeersEvent: TypeAlias = ContactBegan | ContactEnded | PeerRefused | PeerSaid
+PeersEvent: TypeAlias = ContactBegan | ContactEnded | PeerRefused | PeerPinged | PeerSaid

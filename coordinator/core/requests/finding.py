@@ -1,10 +1,11 @@
 """The node that coordinates a group: said at once where it is known, else as soon as it is.
 
 A node of a cluster holds a question that it cannot answer better than whoever asks could: it knows no leader, or none
-newer than the one that did not answer and that it does not hear itself, or it leads and does not serve yet. So
-thousands of members that have lost a leader wait for the next one and do not poll. When the time of a held question is
-over a node that leads names itself; another one says that it knows nobody, rather than one that does not answer. A node
-that is alone holds none.
+newer than the one that did not answer, or it leads and does not serve yet. So thousands of members that have lost a
+leader wait for the next one and do not poll. A leader that did not answer is named again once the node has heard of it
+after the question, which it does within one interval of pings where the leader lives: until a silence is noticed nobody
+is sent to a host that is gone. When the time of a held question is over a node that leads names itself; another one
+names a leader with which it is in contact yet, and else says that it knows nobody. A node that is alone holds none.
 """
 
 from collections import deque
@@ -23,6 +24,9 @@ from coordinator.protocol.ids import why_bad_id
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse
 from coordinator.protocol.parts import NodeAddress
 
+DOUBT_MS: Final = 3_000
+"""The time for which a question is held, at least, while the leader that it doubts was not found silent: nodes notice a
+silence in half of it, and a member waits twice as long for the answer."""
 PATIENCE_EACH_MS: Final = 10
 """The time that is asked for, for each member that was told to register here and has not: some ten times what it takes
 on an idle machine."""
@@ -52,13 +56,16 @@ class Neighbours:
         others = (node for node in self.replicas.get(shard, ()) if node != leader)
         return tuple(sorted(others, key=lambda node: node not in heard))
 
-    def live_successors(self, leader: int) -> dict[int, tuple[NodeAddress, ...]]:
-        """Return, by shard, the nodes of those that live that would lead it after this leader, the likeliest first."""
+    def renew_successors(self, known: list[tuple[NodeAddress, ...] | None], leader: int) -> None:
+        """Note, by shard, the nodes of those that live that would lead it after this leader, the likeliest first.
+
+        What is the same stays the same object, so that whoever has told it need not compare.
+        """
         live = {node.node_id: node for node in self.nodes if node.node_id != leader}
-        return {
-            shard: tuple(sorted([live[node] for node in replicas if node in live], key=self._is_unheard))
-            for shard, replicas in self.replicas.items()
-        }
+        for shard, replicas in self.replicas.items():
+            successors = tuple(sorted([live[node] for node in replicas if node in live], key=self._is_unheard))
+            if known[shard] != successors:
+                known[shard] = successors
 
     def _is_unheard(self, node: NodeAddress) -> bool:
         return node.node_id in self.unheard
@@ -85,8 +92,8 @@ class Finder:
         self._rack = rack
         self.expected: set[int] = set()
         """The connections that were told to register here and have not."""
-        self._held: dict[tuple[int, int | None], deque[_Held]] = {}
-        """By shard and the epoch that does not answer, those that came first at the begin."""
+        self._held: dict[tuple[int, int | None, int], deque[_Held]] = {}
+        """By shard, the epoch that does not answer and how long they are held, those that came first at the begin."""
 
     def find(self, event: RequestArrived, request: FindCoordinator, now_ms: int) -> FindCoordinatorResponse | None:
         """Return the answer to a question, None when it is held."""
@@ -97,27 +104,31 @@ class Finder:
         shard = self._rack.shard_of(request.group_id)
         if self.hold_ms == 0 or self._knows_better(shard, request.leader_epoch):
             return self._for(event.connection_id, self._answer(shard))
-        held = self._held.setdefault((shard, request.leader_epoch), deque())
-        held.append(_Held(event, now_ms + self.hold_ms))
-        if self.due_ms is None:
-            self.due_ms = now_ms + self.hold_ms
+        hold_ms = max(self.hold_ms, DOUBT_MS) if self._may_be_heard(shard, request.leader_epoch) else self.hold_ms
+        held = self._held.setdefault((shard, request.leader_epoch, hold_ms), deque())
+        held.append(_Held(event, now_ms + hold_ms))
+        self.due_ms = now_ms + hold_ms if self.due_ms is None else min(self.due_ms, now_ms + hold_ms)
         return None
 
     # ---- held questions ---------------------------------------------------------------------------------------------
 
     def release(
-        self, connections: Mapping[int, Connection], now_ms: int
+        self, connections: Mapping[int, Connection], now_ms: int, heard: int | None = None
     ) -> Iterator[tuple[RequestArrived, FindCoordinatorResponse]]:
-        """Yield the held questions that are to be answered now, with their answers; of who is gone none."""
+        """Yield the held questions that are to be answered now, with their answers; of who is gone none.
+
+        `heard` is a node of which something was heard just now: it lives, whoever doubts it.
+        """
         for key, held in list(self._held.items()):
-            shard, leader_epoch = key
-            is_known = self._knows_better(shard, leader_epoch)
+            shard, leader_epoch, _ = key
+            is_known = self._knows_better(shard, leader_epoch) or self._leads(heard, shard, leader_epoch)
+            is_told = is_known or self._may_be_heard(shard, leader_epoch)
             answer: FindCoordinatorResponse | None = None
             while held and (is_known or held[0].until_ms <= now_ms):
                 event = held.popleft().event
                 connection = connections.get(event.connection_id)
                 if connection is not None and not connection.is_closing:
-                    answer = answer or (self._answer(shard) if is_known else self._answer_unknown(shard))
+                    answer = answer or (self._answer(shard) if is_told else self._answer_unknown(shard))
                     yield event, self._for(event.connection_id, answer)
             if not held:
                 del self._held[key]
@@ -140,9 +151,17 @@ class Finder:
         known = self.neighbours.leaders.get(shard)
         if known is None:
             return False
-        if leader_epoch is None or known[0] > leader_epoch:
-            return True
-        return known[0] == leader_epoch and known[1].node_id not in self.neighbours.unheard
+        return leader_epoch is None or known[0] > leader_epoch
+
+    def _leads(self, node: int | None, shard: int, leader_epoch: int | None) -> bool:
+        """Return whether a node, if any, is known to lead a shard in this epoch."""
+        known = self.neighbours.leaders.get(shard)
+        return known is not None and known[0] == leader_epoch and known[1].node_id == node
+
+    def _may_be_heard(self, shard: int, leader_epoch: int | None) -> bool:
+        """Return whether this node is in contact with the leader of a shard in this epoch, as far as it knows."""
+        known = self.neighbours.leaders.get(shard)
+        return known is not None and known[0] == leader_epoch and known[1].node_id not in self.neighbours.unheard
 
     def _answer(self, shard: int) -> FindCoordinatorResponse:
         if self._rack.is_led(shard):

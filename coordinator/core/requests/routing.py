@@ -164,9 +164,9 @@ class Router:
         del event
         return True
 
-    def answer_held(self) -> None:
-        """Answer those questions for a coordinator that were held and are not to be held any longer."""
-        for event, found in self.finder.release(self._connections, self._clock.now_ms):
+    def answer_held(self, heard: int | None = None) -> None:
+        """Answer those questions for a coordinator that need not be held any longer, now that a node was heard."""
+        for event, found in self.finder.release(self._connections, self._clock.now_ms, heard):
             self._respond_now(event, found)
 
     def _respond_now(

@@ -31,6 +31,9 @@ class Owner(Protocol):
     def heard(self, connection: "PeerConnection", message: PeerMessage) -> None:
         """Take what the other end said."""
 
+    def pinged(self, connection: "PeerConnection") -> None:
+        """Take note that the other end lives."""
+
     def broken(self, connection: "PeerConnection", why: str) -> None:
         """Take note that the other end broke a rule, and close the connection."""
 
@@ -127,7 +130,7 @@ class PeerConnection(asyncio.Protocol):
             case PeerHello():
                 self._owner.greeted(self, said)
             case PeerPing():
-                pass
+                self._owner.pinged(self)
             case PeerClosing(why):
                 self._why = self._why or f"the other end closed it: {why}"
             case _:

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 from coordinator.core.peers.attempts import Attempts
 from coordinator.core.peers.contact import KNOCK, NO_CONTACT, Begins, Change, Closes, Contact, Ends, Line
 from coordinator.core.peers.effects import ConnectPeers
-from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid, PeersEvent
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerPinged, PeerRefused, PeerSaid, PeersEvent
 from coordinator.core.peers.hello import Acquaintance
 from coordinator.core.peers.port import Post
 from coordinator.core.security.host_names import is_for_host, say_names
@@ -248,6 +248,14 @@ class Peers:
             connection.held.append(message)
             if connection.held_bytes > self.limits.held_bytes:
                 self.broken(connection, f"it said {connection.held_bytes} bytes before the contact has begun here")
+
+    def pinged(self, connection: PeerConnection) -> None:
+        """Tell that the other end of a contact lives, once for the two connections that there are."""
+        assert connection.hello is not None, "a session says nothing before the hello"
+        peer = self._peers[connection.hello.node_id]
+        if connection.asked_for is None and peer.contact.is_there:
+            self._events.append(PeerPinged(peer.node_id, connection.hello.node_epoch))
+            self._hand_on()
 
     def broken(self, connection: PeerConnection, why: str) -> None:
         """Close a connection whose other end broke a rule."""

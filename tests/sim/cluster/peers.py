@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from coordinator.core.peers.effects import ConnectPeers
-from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid, PeersEvent
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerPinged, PeerRefused, PeerSaid, PeersEvent
 from coordinator.protocol import peer_messages as wire
 from tests.sim.schedule import Schedule
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SILENCE_MS = 1_500
 LOOK_MS = 50
+PINGED_EVERY = 6
+"""At every so many looks each end of a contact that hears the other is told that it lives."""
 REFUSED_EVERY = 10
 """Attempts are made at every look; every so many of them that are refused are told."""
 
@@ -142,10 +144,17 @@ class PeerNetwork:
                 self._carry(contact, b, ContactBegan(a, epochs[a]), a)
         elif is_open:
             contact.silent_since_ms = None
+            if self._looks % PINGED_EVERY == (a + b) % PINGED_EVERY:
+                self._ping(contact, pair)
         elif contact.silent_since_ms is None:
             contact.silent_since_ms = self._schedule.now_ms
         elif self._schedule.now_ms - contact.silent_since_ms >= SILENCE_MS:
             self._end(pair, contact, "silent")
+
+    def _ping(self, contact: Contact, pair: tuple[int, int]) -> None:
+        for node, other in (pair, pair[::-1]):
+            if node in contact.began:
+                self._carry(contact, other, PeerPinged(node, contact.node_epochs[node]), node)
 
     def _refuse(self, a: int, b: int) -> None:
         wanted, process = self._wanted.get(a), self.processes[b]

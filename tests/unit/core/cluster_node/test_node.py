@@ -1,6 +1,9 @@
 """A node of a cluster before it has registered, and what it says of the shards it was told of."""
 
+from collections.abc import Iterable
+
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.cluster.effects import JoinedCluster
 from coordinator.core.cluster.events import Remembered
@@ -11,6 +14,7 @@ from coordinator.core.cluster.znodes import (
     NODES_LIVE,
     Cluster,
     ControllerEpoch,
+    LiveNode,
     encode,
     live_path,
 )
@@ -26,19 +30,28 @@ from coordinator.core.cluster.zookeeper import (
     ZkState,
     ZkValues,
 )
+from coordinator.core.cluster_node.answers.description import MEMBERS_ADDRESS
 from coordinator.core.cluster_node.node import ClusterNode
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.core.effects import Halt, Respond
 from coordinator.core.events import ConnectionOpened, DiskFailed, RequestArrived, Ticked
 from coordinator.core.limits import Limits
-from coordinator.core.peers.events import ContactBegan, PeerSaid
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerPinged, PeerSaid, PeersEvent
 from coordinator.core.security.principal import Principal
 from coordinator.protocol import peer_messages as wire
-from coordinator.protocol.messages import DescribeCluster, DescribeClusterResponse
+from coordinator.protocol.messages import (
+    DescribeCluster,
+    DescribeClusterResponse,
+    FindCoordinator,
+    FindCoordinatorResponse,
+)
 from coordinator.protocol.parts import NodeAddress
 
 MADE = Cluster(cluster_id="c1", shards=1, buckets=1, replication_factor=1, min_insync_replicas=1)
 TREE = {CLUSTER: encode(MADE), CONTROLLER_EPOCH: encode(ControllerEpoch(epoch=0))}
+LIFE = 5
+OWNERS = {live_path(1): 7, live_path(2): 8}
+OTHER = LiveNode(node_epoch=LIFE, directory_id="d2", addresses={MEMBERS_ADDRESS: "n2:7600"}, rack="r", release="0")
 
 
 def node() -> ClusterNode:
@@ -76,7 +89,7 @@ def test_a_disk_that_fails_before_the_node_has_registered_ends_it(is_asked: bool
 
 def registered() -> ClusterNode:
     """Return the node in its first life, in contact with node 2."""
-    made, tree = node(), dict(TREE)
+    made, tree = node(), {**TREE, live_path(2): encode(OTHER)}
     assert has_been_asked_to_join(made)
     effects: list[object] = list(made.step(Remembered(), 3))
     for _ in range(10):
@@ -88,19 +101,16 @@ def registered() -> ClusterNode:
                 effects += made.step(ZkMultiDone(effect.session, effect.request_id, applied), 3)
             elif isinstance(effect, ZkRead):
                 nodes = tuple(
-                    ZkNode(tree[path], 0, 7 if path == live_path(1) else 0) if path in tree else None
-                    for path in effect.nodes
+                    ZkNode(tree[path], LIFE, OWNERS.get(path, 0)) if path in tree else None for path in effect.nodes
                 )
-                names = tuple(("1",) if path == NODES_LIVE else () for path in effect.children)
+                there = tuple(str(number) for number in (1, 2) if live_path(number) in tree)
+                names = tuple(there if path == NODES_LIVE else () for path in effect.children)
                 found = ZkReadDone(effect.session, effect.request_id, ZkValues(nodes, names))
                 effects += made.step(found, 3)
     assert made.is_in_cluster
     made.step(ContactBegan(2, LIFE), 4)
     made.step(ConnectionOpened(1, "h", Principal("ANONYMOUS")), 4)
     return made
-
-
-LIFE = 5
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "unreadable"])
@@ -121,3 +131,28 @@ def replicas_said(made: ClusterNode) -> tuple[int, ...]:
     (described,) = (each.response for each in answers if isinstance(each, Respond))
     assert isinstance(described, DescribeClusterResponse)
     return tuple(described.shards[0].replicas)
+
+
+LED_BY_THE_OTHER = wire.TellNode(2, 1, 0, 1, True, (), (wire.ShardLeader(0, 2, 4),), (), (), ())
+
+
+@pytest.mark.parametrize(
+    "heard",
+    [PeerPinged(2, LIFE), PeerSaid(2, LIFE, wire.Confirm(1)), ContactBegan(2, LIFE)],
+    ids=["pinged", "said something", "called again"],
+)
+def test_a_leader_that_a_member_has_lost_is_named_again_by_whatever_is_heard_of_it(heard: PeersEvent) -> None:
+    made = registered()
+    told = replace(LED_BY_THE_OTHER, node_epoch=made.node_epoch)
+    made.step(PeerSaid(2, LIFE, told), 5)
+    assert coordinators_in(made.step(RequestArrived(1, 1, FindCoordinator("g", 4)), 6)) == []
+    assert coordinators_in(made.step(PeerPinged(2, LIFE - 1), 7)) == []
+    if isinstance(heard, ContactBegan):
+        made.step(ContactEnded(2, LIFE, "nothing came from it for 1500 ms"), 7)
+    assert coordinators_in(made.step(heard, 8)) == [NodeAddress(2, "n2", 7600)]
+
+
+def coordinators_in(effects: Iterable[object]) -> list[NodeAddress | None]:
+    """Return whom the answers to questions for a coordinator name."""
+    responses = (effect.response for effect in effects if isinstance(effect, Respond))
+    return [each.coordinator for each in responses if isinstance(each, FindCoordinatorResponse)]

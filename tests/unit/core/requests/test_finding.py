@@ -18,7 +18,7 @@ from coordinator.core.events import (
 )
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
-from coordinator.core.requests.finding import PATIENCE_EACH_MS, Neighbours
+from coordinator.core.requests.finding import DOUBT_MS, PATIENCE_EACH_MS, Neighbours
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, RegisterConsumer
 from coordinator.protocol.parts import NodeAddress, Subscription
@@ -68,6 +68,9 @@ class Asking:
         known = Neighbours(leaders, live, frozenset(unheard), {0: replicas})
         self.take(self.node.know(known, self.now_ms))
 
+    def hear(self, node: int) -> None:
+        self.take(self.node.hear(node, self.now_ms))
+
     def pass_ms(self, ms: int) -> None:
         self.now_ms += ms
         self.happen(Ticked(1_000 + self.now_ms))
@@ -93,10 +96,54 @@ def test_leader_that_is_known_is_told_at_once_with_all_nodes() -> None:
     assert answer.nodes == (HERE, SECOND, THIRD)
 
 
-def test_leader_that_does_not_answer_and_is_heard_is_told_at_once() -> None:
+def test_leader_that_does_not_answer_is_told_again_once_it_was_heard_after_the_question() -> None:
     asking = Asking()
     asking.know(SECOND, 4)
-    assert said(asking.answers[asking.ask(4)]) == (SECOND, 4)
+    asking.hear(2)
+    first, second = asking.ask(4), asking.ask(4)
+    asking.hear(3)
+    asking.know(SECOND, 4)
+    assert asking.answers == {}
+    asking.hear(2)
+    assert {number: said(answer) for number, answer in asking.answers.items()} == {
+        first: (SECOND, 4),
+        second: (SECOND, 4),
+    }
+
+
+def test_question_waits_for_a_silent_leader_s_successor_and_not_only_for_the_silence() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    number = asking.ask(4)
+    asking.pass_ms(DOUBT_MS // 2)
+    asking.know(SECOND, 4, 2)
+    asking.pass_ms(DOUBT_MS // 2 - 1)
+    assert asking.answers == {}
+    asking.know(THIRD, 5, 2)
+    assert said(asking.answers[number]) == (THIRD, 5)
+
+
+def test_leader_of_which_nothing_is_heard_though_the_contact_lasts_is_told_when_the_time_is_over() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    number = asking.ask(4)
+    asking.pass_ms(DOUBT_MS - 1)
+    assert asking.answers == {}
+    asking.pass_ms(1)
+    assert said(asking.answers[number]) == (SECOND, 4)
+
+
+def test_questions_about_a_leader_before_and_after_its_silence_have_their_own_times() -> None:
+    asking = Asking()
+    asking.know(SECOND, 4)
+    before = asking.ask(4)
+    asking.know(SECOND, 4, 2)
+    after = asking.ask(4)
+    asking.pass_ms(HOLD_MS)
+    assert set(asking.answers) == {after}
+    asking.pass_ms(DOUBT_MS - HOLD_MS)
+    assert set(asking.answers) == {after, before}
+    assert asking.answers[before].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_leader_that_neither_member_nor_node_hears_is_not_told_before_there_is_news() -> None:
@@ -119,6 +166,7 @@ def test_leader_that_is_heard_again_is_told() -> None:
     asking.know(SECOND, 4, 2)
     number = asking.ask(4)
     asking.know(SECOND, 4)
+    asking.hear(2)
     assert said(asking.answers[number]) == (SECOND, 4)
 
 
@@ -285,7 +333,12 @@ def test_nodes_that_live_are_named_by_shard_in_the_order_of_an_election_and_who_
     known = Neighbours(
         nodes=(HERE, SECOND, THIRD), unheard=frozenset({3}), replicas={0: (3, 1, 2), 1: (9, 2, 1), 2: ()}
     )
-    assert known.live_successors(1) == {0: (SECOND, THIRD), 1: (SECOND,), 2: ()}
+    told: list[tuple[NodeAddress, ...] | None] = [None, None, None, None]
+    known.renew_successors(told, 1)
+    assert told == [(SECOND, THIRD), (SECOND,), (), None]
+    first = told[0]
+    known.renew_successors(told, 1)
+    assert told[0] is first
 
 
 # ---- how long a registration may take -------------------------------------------------------------------------------

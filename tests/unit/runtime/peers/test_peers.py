@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerRefused, PeerSaid
+from coordinator.core.peers.events import ContactBegan, ContactEnded, PeerPinged, PeerRefused, PeerSaid
 from coordinator.protocol import peer_messages as wire
 from coordinator.protocol.session import Role, Session
 from coordinator.runtime.peers import PeerLimits
@@ -161,6 +161,20 @@ def test_who_says_very_much_before_the_contact_has_begun_is_closed() -> None:
         assert node.told == []
 
     play(act, 1)
+
+
+@BOTH
+def test_ping_of_a_peer_in_contact_is_told_with_its_life(its_id: int) -> None:
+    async def act(node: PeerNode, raw: RawPeer) -> None:
+        node.connect(raw)
+        to, of = await raw.meet(node)
+        of.say(wire.PeerPing())  # on the connection that the node has opened: it lives, and is told so by the other
+        to.say(wire.PeerPing())
+        to.say(wire.Confirm(1))
+        await until_passed(lambda: node.heard(its_id), node)
+        assert node.told == [ContactBegan(its_id, 1), PeerPinged(its_id, 1), PeerSaid(its_id, 1, wire.Confirm(1))]
+
+    play(act, its_id)
 
 
 @BOTH
