@@ -36,6 +36,7 @@ from coordinator.protocol.messages import (
     StopFetcher,
 )
 from coordinator.protocol.parts import FinalOffset, StartPartition, Subscription
+from spark_kcoord.member.core.session.patience import ANSWER_TIMEOUT_MS
 from tests.sim.cluster.checker import SESSION_MS, ClusterChecker, ViolationError
 from tests.sim.schedule import Schedule
 
@@ -242,6 +243,9 @@ class Client:
         self._attempt = 0
         self.last_ack_ms = 0
         self._is_gone = False
+        self._leader_epoch: int | None = None
+        """The greatest epoch of a leader that a node has named, which it names when it asks for the next one."""
+        self._doubted_since_ms: int | None = None
         clients.all.append(self)
 
     # ---- coming in --------------------------------------------------------------------------------------------------
@@ -291,11 +295,15 @@ class Client:
             self.clients.drop(link, "its machine is gone")
             return
         self.link = link
-        self._ask(FindCoordinator(self.group_id))
+        self._ask(FindCoordinator(self.group_id, self._leader_epoch))
 
     def _found(self, link: Link, response: FindCoordinatorResponse) -> None:
         """Register with the leader, here or elsewhere."""
         number = None if response.coordinator is None else response.coordinator.node_id
+        if number is not None and self._is_of_the_past(response.leader_epoch):
+            self.clients.checker.coverage["named a leader of the past"] += 1
+            self._leave("the leader of the past")
+            return
         if number == link.process.number:
             self._begin_here(link)
             return
@@ -303,6 +311,17 @@ class Client:
             self.clients.checker.coverage["sent elsewhere"] += 1
             self._at = number - 2  # the next one is tried next
         self._leave("not the leader")
+
+    def _is_of_the_past(self, leader_epoch: int) -> bool:
+        """Say whether there was a later leader; one that nobody has named for a session time-out is forgotten."""
+        known, now_ms = self._leader_epoch, self.clients.schedule.now_ms
+        if known is not None and leader_epoch < known:
+            if self._doubted_since_ms is None:
+                self._doubted_since_ms = now_ms
+            if now_ms - self._doubted_since_ms < SESSION_MS:
+                return True
+        self._leader_epoch, self._doubted_since_ms = leader_epoch, None
+        return False
 
     def _begin_here(self, link: Link) -> None:
         """Register with the leader."""
@@ -329,7 +348,8 @@ class Client:
         floor = dict(clients.known.get(self.group_id, {}))
         link.asked[self._correlation_id] = request, floor
         clients.send(link, self._correlation_id, request)
-        clients.schedule.after(ANSWER_MS, self._give_up, link, self._correlation_id)
+        patience_ms = ANSWER_TIMEOUT_MS if isinstance(request, FindCoordinator) else ANSWER_MS
+        clients.schedule.after(patience_ms, self._give_up, link, self._correlation_id)
 
     def _give_up(self, link: Link, correlation_id: int) -> None:
         if link is self.link and correlation_id in link.asked:

@@ -9,6 +9,7 @@ from coordinator.core import effects as e
 from coordinator.core.cluster.znodes import CLUSTER
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkDelete
 from coordinator.core.events import ConnectionOpened, RequestArrived, RulesChanged
+from coordinator.core.requests.finding import DOUBT_MS
 from coordinator.core.security.acl import Acl
 from coordinator.core.security.acl_file import parse_rules
 from coordinator.core.security.authorizer import Authorizer
@@ -214,12 +215,30 @@ def test_every_node_names_the_same_coordinator_and_all_nodes_itself_first(world:
         assert {node.node_id for node in each.nodes} == NODES
 
 
-def test_leader_that_did_not_answer_is_told_at_once_by_a_node_that_hears_it(world: ClusterWorld) -> None:
+def test_leader_that_did_not_answer_is_told_by_a_node_that_hears_it_within_a_ping(world: ClusterWorld) -> None:
     tool = Tool(world)
     first = find(tool, 1)
     assert first.coordinator is not None
     for number in NODES:
         assert find(tool, number, first.leader_epoch).coordinator == first.coordinator
+
+
+def test_leader_that_stands_still_is_named_to_nobody_who_has_lost_it(world: ClusterWorld) -> None:
+    tool = Tool(world)
+    first = find(tool, 1)
+    assert first.coordinator is not None
+    world.processes[first.coordinator.node_id - 1].pause()
+    tool.pass_ms(100)  # what it has said before has arrived
+    successor = first.successors[0]
+    asked = tool.send(successor, FindCoordinator("g0", first.leader_epoch))
+    tool.pass_ms(DOUBT_MS)
+    answer = tool.answers[asked]
+    assert isinstance(answer, FindCoordinatorResponse)
+    assert answer.coordinator != first.coordinator
+    tool.pass_ms(15_000)
+    following = find(tool, successor, first.leader_epoch)
+    assert following.coordinator is not None
+    assert following.coordinator.node_id == successor
 
 
 def test_question_for_a_leader_that_was_killed_is_held_until_there_is_another_one(world: ClusterWorld) -> None:
