@@ -18,7 +18,10 @@ def owns_nothing_until_told() -> Patches:
 
 
 def never_knows_better() -> Patches:
-    return [(Finder, "_knows_better", lambda finder, shard, leader_epoch: False)]
+    return [
+        (Finder, "_knows_better", lambda finder, shard, leader_epoch: False),
+        (Finder, "_leads", lambda finder, node, shard, leader_epoch: False),
+    ]
 
 
 def joins_again_to_leave() -> Patches:
