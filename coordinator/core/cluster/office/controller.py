@@ -181,8 +181,9 @@ def _hear_answer(controller: Controller, node_id: int, node_epoch: int, number: 
     office = controller.office
     if office is None or office.outbox is None:
         return controller
-    outbox = take_answer(office.outbox, node_id, node_epoch, number)
-    return replace(controller, office=replace(office, outbox=outbox))
+    office = replace(office, outbox=take_answer(office.outbox, node_id, node_epoch, number))
+    decided_on = None if controller.index.is_any_moving else controller.decided_on
+    return replace(controller, office=office, decided_on=decided_on)
 
 
 def _observe(controller: Controller, event: ObserverEvent, now_ms: int) -> Result:
@@ -413,8 +414,7 @@ def _stand(controller: Controller, now_ms: int) -> Result:
         if is_early:  # the outcome of giving it up was lost
             return _clear(controller)
         office = Office(image.epoch.value.epoch, image.epoch.version, now_ms, now_ms + controller.settings.balance_ms)
-        controller = replace(controller, office=office)
-        return _observe(controller, ReadAnew(OF_A_CONTROLLER), now_ms)
+        return _observe(replace(controller, office=office), ReadAnew(OF_A_CONTROLLER), now_ms)
     former = None
     if image.active is not None:
         controller = controller if controller.vacant_since_ms is None else replace(controller, vacant_since_ms=None)

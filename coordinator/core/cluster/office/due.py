@@ -320,11 +320,12 @@ class Due:
             return self._relieved(shard, entry, asked, min_insync)
         candidates = self._answering(shard, entry)
         outbox = self._office.outbox
-        if entry.leader in self._late and outbox is not None and not knows_that_it_leads(outbox, shard, entry):
+        knows = outbox is not None and knows_that_it_leads(outbox, shard, entry)
+        if entry.leader in self._late and outbox is not None and not knows:
             able = self._able(shard, entry, besides=entry.leader)
             answers = replace(able, eligible=able.eligible - self._late)
             return move_away(entry, answers, self._changed_by)
-        finished = finish(entry, candidates, min_insync, self._changed_by)
+        finished = finish(entry, candidates, min_insync, knows=knows, changed_by=self._changed_by)
         if finished is not None:
             return finished
         if shard in self._office.given_back:

@@ -50,6 +50,11 @@ class ShardIndex:
         for bucket in self.buckets.values():
             yield from bucket.entries.items()
 
+    @property
+    def is_any_moving(self) -> bool:
+        """Return whether a shard is under reassignment."""
+        return any(bucket.moving for bucket in self.buckets.values())
+
     def changed_since(self, before: "ShardIndex") -> Iterator[BucketIndex]:
         """Return the buckets that another index does not have as they are here."""
         return (bucket for number, bucket in self.buckets.items() if before.buckets.get(number) is not bucket)

@@ -1,8 +1,10 @@
 """Moves the replicas of a shard to other nodes, while it is led and what it has acknowledged is on as many disks.
 
 The shard's entry holds the whole state, so the next controller goes on with it. First the new replicas are added; they
-follow, and the leader takes them into the in-sync set. When that holds all that are to stay, the others leave it and
-the replicas, all at once. Whoever is given another set before that goes there from where it is, or back.
+follow, and the leader takes them into the in-sync set. When that holds all that are to stay, one of these leads. It
+says that it does, and the others leave the set and the replicas, all at once: those that leave delete their logs, so
+none goes for a node that is in the set and died a moment ago. Whoever is given another set before that goes there from
+where it is, or back.
 """
 
 from collections.abc import Sequence, Set
@@ -60,11 +62,14 @@ def begin(entry: ShardEntry, target: Sequence[int], changed_by: str = "") -> Sha
     )
 
 
-def finish(entry: ShardEntry, candidates: Candidates, min_insync: int, changed_by: str = "") -> ShardEntry | None:
+def finish(
+    entry: ShardEntry, candidates: Candidates, min_insync: int, *, knows: bool, changed_by: str = ""
+) -> ShardEntry | None:
     """Return the entry with the new replicas alone, if it may be so now; None if not, or if nothing is under way.
 
     With replicas that are added the whole new set has to be in sync. Where none is, as when a reassignment is taken
-    back, the rest has to be as many as may commit. A leader that leaves is followed by the first that may lead.
+    back, the rest has to be as many as may commit. A leader that leaves is followed first, by one that stays: the first
+    that may lead. `knows` says that the leader has acknowledged that it leads in this epoch: until then nobody goes.
     """
     if not entry.adding and not entry.removing:
         return None
@@ -72,16 +77,21 @@ def finish(entry: ShardEntry, candidates: Candidates, min_insync: int, changed_b
     isr = tuple(node for node in entry.isr if node in target)
     if len(isr) < (len(target) if entry.adding else min_insync):
         return None
-    leader, node_epoch = entry.leader, entry.leader_node_epoch
-    if leader not in target:
+    if entry.leader not in target:
         leader = next((node for node in target if may_lead(entry, candidates, node)), None)
         if leader is None:
             return None
-        node_epoch = candidates.live[leader]
+        return msgspec.structs.replace(
+            entry,
+            leader=leader,
+            leader_node_epoch=candidates.live[leader],
+            leader_epoch=entry.leader_epoch + 1,
+            changed_by=changed_by,
+        )
+    if not knows:
+        return None
     return msgspec.structs.replace(
         entry,
-        leader=leader,
-        leader_node_epoch=node_epoch,
         leader_epoch=entry.leader_epoch + 1,
         isr=isr,
         replicas=target,

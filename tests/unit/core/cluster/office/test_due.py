@@ -82,7 +82,10 @@ def test_where_all_is_well_nothing_is_due() -> None:
             id="the-leader-does-not-answer",
         ),
         pytest.param(
-            msgspec.structs.replace(WELL, removing=(3,), replicas=(1, 2, 3)), {}, NOTHING, id="a-reassignment-can-end"
+            msgspec.structs.replace(WELL, removing=(3,), replicas=(1, 2, 3)),
+            {},
+            {"outbox": Outbox(1, 1, {1: Mailbox(0, known={SHARD: (WELL.leader_epoch, True)})})},
+            id="a-reassignment-can-end",
         ),
         pytest.param(WELL, {}, {"wanted": {SHARD: (1, 2)}}, id="other-replicas-are-wanted"),
         pytest.param(

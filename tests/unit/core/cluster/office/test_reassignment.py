@@ -38,7 +38,7 @@ def test_a_shard_moves_to_another_node_when_that_is_in_sync() -> None:
     world.run(300)
     done = world.shard(0)
     assert (done.replicas, done.adding, done.removing) == (target, (), ())
-    assert (done.leader, set(done.isr), done.leader_epoch) == (new, set(target), adding.leader_epoch + 1)
+    assert (done.leader, set(done.isr), done.leader_epoch) == (new, set(target), adding.leader_epoch + 2)
     assert world.is_at_rest()
 
 
@@ -192,3 +192,23 @@ def follow(world: World, dice: Random | None) -> None:
                 come = [node for node in come if dice.random() < 0.5]
             if come:
                 world.change_isr(shard, (*entry.isr, *come))
+
+
+def test_no_replica_goes_before_a_leader_that_stays_has_said_that_it_leads() -> None:
+    world = at_rest()
+    (controller,) = world.controllers()
+    shard = world.led_first_by(controller)
+    stay = tuple(node for node in world.shard(shard).replicas if node != controller)
+    world.cut = {frozenset((controller, node)) for node in stay}
+    before = reassigned(world, shard, stay)
+    assert (before.removing, set(before.isr)) == ((controller,), {controller, *stay})
+    world.run(1_000)
+    entry = world.shard(shard)
+    assert controller in entry.replicas, "both that stay may have died a moment ago"
+    assert controller in entry.isr
+    world.cut = set()
+    world.run(5_000)
+    done = world.shard(shard)
+    assert (done.replicas, done.adding, done.removing) == (stay, (), ())
+    assert done.leader in stay
+    assert world.is_at_rest()
