@@ -5,7 +5,6 @@ only once the records it depends on are durable, so whoever performs effects nee
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias, final
 
 import msgspec
@@ -23,8 +22,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     records: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WriteSnapshot:
+class WriteSnapshot(msgspec.Struct, frozen=True):
     """Write a piece of the records that rebuild a shard's state as of `end_offset`; SnapshotWritten reports completion.
 
     The pieces are numbered from 0; the snapshot counts once the last one is written.
@@ -61,8 +59,7 @@ class CloseConnection(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchTopics:
+class WatchTopics(msgspec.Struct, frozen=True):
     """The whole set of topics to poll from now on; names that are new are asked about at once (TopicsRead).
 
     With `lists_all` every topic of the cluster is wanted besides.
@@ -84,16 +81,14 @@ class OffsetToResolve(msgspec.Struct, frozen=True, gc=False):
     is_read_committed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResolveOffsets:
+class ResolveOffsets(msgspec.Struct, frozen=True):
     """Ask Kafka where partitions begin, end or were at a time; OffsetsResolved reports completion, also of failure."""
 
     lookup_id: int
     offsets: tuple[OffsetToResolve, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(msgspec.Struct, frozen=True):
     """Send a Ticked no later than at this time; the latest request counts, and the regular ticks go on."""
 
     now_ms: int
@@ -113,8 +108,7 @@ class Notice(msgspec.Struct, frozen=True, gc=False):
     is_warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LoadShard:
+class LoadShard(msgspec.Struct, frozen=True):
     """Read the log of a shard that is led here, after a pause and with all its records on disk.
 
     ShardRecovered or ShardUnreadable reports completion, under the epoch in which the shard is led: one that is not the
@@ -128,8 +122,7 @@ class LoadShard:
     failed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BugMet:
+class BugMet(msgspec.Struct, frozen=True):
     """A bug of ours was met and contained: to be said where people look at once, with its traceback.
 
     `why` names the request's verb and sizes, and nothing that a member has said.
@@ -139,8 +132,7 @@ class BugMet:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class Audited:
+class Audited(msgspec.Struct, frozen=True):
     """Put a line into the audit log, before the answer that it is about is given; the answer does not wait for it.
 
     `outcome` is done, dry-run, refused, or unanswered where the connection was closed first. `before` and `after` are
@@ -159,9 +151,9 @@ class Audited:
     why: str = ""
     error: str = ""
     message: str = ""
-    before: Mapping[str, str | int | None] = field(default_factory=dict)
-    after: Mapping[str, str | int | None] = field(default_factory=dict)
-    refused: Mapping[str, str | int | None] = field(default_factory=dict)
+    before: Mapping[str, str | int | None] = msgspec.field(default_factory=dict)
+    after: Mapping[str, str | int | None] = msgspec.field(default_factory=dict)
+    refused: Mapping[str, str | int | None] = msgspec.field(default_factory=dict)
 
 
 class MirroredTopic(msgspec.Struct, frozen=True, gc=False):
@@ -187,15 +179,13 @@ class MirrorOffsets(msgspec.Struct, frozen=True, gc=False):
     deleted: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorEnded:
+class MirrorEnded(msgspec.Struct, frozen=True):
     """Write nothing more of what waits to be written of a shard: it is led here no longer, or is loaded anew."""
 
     shard: int
 
 
-@dataclass(frozen=True, slots=True)
-class Halt:
+class Halt(msgspec.Struct, frozen=True):
     """Safety cannot be shown: stop the process, saying why; nothing that was parked is ever sent."""
 
     why: str

@@ -5,7 +5,6 @@ the tick alone and serves timestamps and the expiry of offsets, never sessions.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -17,8 +16,7 @@ from coordinator.protocol.messages import Request
 from coordinator.protocol.text.addresses import Address
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionOpened:
+class ConnectionOpened(msgspec.Struct, frozen=True):
     """A peer's hello has been accepted, and it has logged in where that is asked for.
 
     `host` is its address as the operating system sees it, `principal` the one that it acts for as long as it lasts.
@@ -29,8 +27,7 @@ class ConnectionOpened:
     principal: Principal = ANONYMOUS
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionClosed:
+class ConnectionClosed(msgspec.Struct, frozen=True):
     """A connection is gone, from either side; nothing more comes from it and nothing can be sent to it."""
 
     connection_id: int
@@ -49,8 +46,7 @@ class RequestArrived(msgspec.Struct, frozen=True, gc=False):
     fresh_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True):
     """Time has passed; comes at least every 100 ms and at the time a node asked for by WakeAt.
 
     `is_behind` is true while more has been said to the node, as registrations are, than it has had time to hear.
@@ -68,8 +64,7 @@ class BecameDurable(msgspec.Struct, frozen=True, gc=False):
     log_number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotWritten:
+class SnapshotWritten(msgspec.Struct, frozen=True):
     """A piece of a snapshot is on disk, with `is_whole` the last one: completes WriteSnapshot.
 
     `log_number` is the one that the log had when the snapshot was begun.
@@ -81,8 +76,7 @@ class SnapshotWritten:
     log_number: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFailed:
+class DiskFailed(msgspec.Struct, frozen=True):
     """The disk refused to write or sync; nothing more may be promised."""
 
     why: str
@@ -93,8 +87,7 @@ class DiskFailed:
         return f"the disk failed, so nothing more can be promised: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipGiven:
+class LeadershipGiven(msgspec.Struct, frozen=True):
     """This node leads a shard from now on, in an epoch above all those in which anybody has led it.
 
     An epoch that is not above the last one given here is old news and changes nothing. With `log_end` the record of the
@@ -109,8 +102,7 @@ class LeadershipGiven:
     unclean_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StandbyFed:
+class StandbyFed(msgspec.Struct, frozen=True):
     """Committed records of a shard that is followed here, for its standby to replay at once; they are few.
 
     They are a part of a snapshot that ends at `offset`, or follow what was fed before, from `offset` on. With
@@ -125,15 +117,13 @@ class StandbyFed:
     is_complete: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class StandbyDropped:
+class StandbyDropped(msgspec.Struct, frozen=True):
     """A shard's standby counts for nothing any more: its log is another one, or not here."""
 
     shard: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipGoesOn:
+class LeadershipGoesOn(msgspec.Struct, frozen=True):
     """This node leads a shard that it leads in the next epoch as well: what is done and waits stays as it is.
 
     The record of the epoch is appended at `log_end`.
@@ -144,8 +134,7 @@ class LeadershipGoesOn:
     log_end: int
 
 
-@dataclass(frozen=True, slots=True)
-class GateMoved:
+class GateMoved(msgspec.Struct, frozen=True):
     """Records of a shard below `high_watermark` are committed, and rounds are confirmed, in the epoch it is led in.
 
     Without a round this node is the whole in-sync set, so that what waits now needs none.
@@ -157,30 +146,26 @@ class GateMoved:
     confirmed_round: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ShardStalled:
+class ShardStalled(msgspec.Struct, frozen=True):
     """The decisions of a shard do not leave: nothing more is decided for it until ShardServes."""
 
     shard: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShardServes:
+class ShardServes(msgspec.Struct, frozen=True):
     """The decisions of a shard have left: requests are answered again, and every deadline begins anew."""
 
     shard: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipTaken:
+class LeadershipTaken(msgspec.Struct, frozen=True):
     """This node leads a shard no longer, for a reason to show to people."""
 
     shard: int
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShardRecovered:
+class ShardRecovered(msgspec.Struct, frozen=True):
     """A shard's log has been read: completes LoadShard, of the same leader epoch.
 
     A piece says whether it is of the snapshot, with the end of that, or of the log, with its first record's offset.
@@ -193,8 +178,7 @@ class ShardRecovered:
     pieces: Iterable[tuple[bool, int, Sequence[bytes]]]
 
 
-@dataclass(frozen=True, slots=True)
-class ShardUnreadable:
+class ShardUnreadable(msgspec.Struct, frozen=True):
     """A shard's log could not be read: completes LoadShard too."""
 
     shard: int
@@ -202,8 +186,7 @@ class ShardUnreadable:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class AppendRefused:
+class AppendRefused(msgspec.Struct, frozen=True):
     """Records were not taken into a shard's log, which ends at `end_offset`, by a bug of ours: the disk is well."""
 
     shard: int
@@ -211,8 +194,7 @@ class AppendRefused:
     error: Exception
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMetadata:
+class TopicMetadata(msgspec.Struct, frozen=True):
     """A topic as Kafka has it; `leaders` has one broker id a partition, None while it has no leader.
 
     One that `is_internal` is Kafka's own, as `__consumer_offsets` is: it is read where it is named.
@@ -229,8 +211,7 @@ class TopicMetadata:
         return len(self.leaders)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsRead:
+class TopicsRead(msgspec.Struct, frozen=True):
     """Kafka's answer about watched topics: completes WatchTopics, then comes again whenever it was polled.
 
     A name that was asked for and is in neither mapping was not asked in this round. `absent` are topics that Kafka
@@ -271,15 +252,13 @@ class OffsetsResolved(msgspec.Struct, frozen=True, gc=False):
     topics: Mapping[str, TopicMetadata] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class EndOffsetsRead:
+class EndOffsetsRead(msgspec.Struct, frozen=True):
     """Ends of partitions of watched topics, polled for lag; a partition that could not be read is absent."""
 
     ends: Mapping[TopicPartition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaFailed:
+class KafkaFailed(msgspec.Struct, frozen=True):
     """Kafka could not be asked about topics; comes again with every failed round until it answers.
 
     `why` is a whole sentence that names the addresses: it is shown to members that wait.
@@ -288,22 +267,19 @@ class KafkaFailed:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class RulesChanged:
+class RulesChanged(msgspec.Struct, frozen=True):
     """The rules of who may do what are others from now on, on a node that asks for rights."""
 
     acl: Acl
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLogFailed:
+class AuditLogFailed(msgspec.Struct, frozen=True):
     """Lines of the audit log cannot be written, so that nothing more is to be changed by anybody's word."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuditLogWorks:
+class AuditLogWorks(msgspec.Struct, frozen=True):
     """All lines of the audit log are written again."""
 
 

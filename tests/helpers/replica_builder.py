@@ -1,6 +1,6 @@
 """Replicas in the states that tests begin with, made by the steps that lead there."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.log.entry import Batch
 from coordinator.core.replica import events as i

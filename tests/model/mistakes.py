@@ -7,9 +7,11 @@ seconds to be found are not quick: `make model` looks for them.
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from coordinator.core.replica import doubt, follower, isr_changes, leader, step
 from coordinator.core.replica import effects as o

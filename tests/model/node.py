@@ -4,8 +4,11 @@ Disk and loads are instant here: a cut is on disk when it is asked for, and a sh
 Times do not matter, and neither do the numbers of requests, so both are made equal wherever they differ.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.log.entry import Batch
 from coordinator.core.replica import effects as o
@@ -36,8 +39,7 @@ class BrokenInvariantError(AssertionError):
     """The replicas did what must never happen; the message begins with the name of the invariant."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A replica and the records in its log, each told by its epoch; those below `synced` are really on disk.
 
     `life` counts its restarts; what it is told from `obeys_from` on is meant for this life. One that `is_copy` was
@@ -52,8 +54,7 @@ class Node:
     is_copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Confirm:
+class Confirm(msgspec.Struct, frozen=True):
     """The leader's question whether it is still followed, under a round."""
 
     leader: int

@@ -11,8 +11,9 @@ log) and NoBug (no assertion of the product's fails).
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations
+
+from msgspec.structs import replace
 
 from coordinator.core.replica import events as i
 from coordinator.core.replica import leader as leading

@@ -1,7 +1,8 @@
 """The effects of a node of a cluster beside those of any node, as frozen values, in the order of a step's."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from coordinator.core import effects
 from coordinator.core.cluster.effects import JoinedCluster, RememberSeen
@@ -11,8 +12,7 @@ from coordinator.core.peers.effects import PeersEffect
 from coordinator.core.replica.effects import AppendBatches, DropReplica, OpenReplica, Remember, TruncateLog
 
 
-@dataclass(frozen=True, slots=True)
-class LoadLog:
+class LoadLog(msgspec.Struct, frozen=True):
     """Read the log of a shard that is led here below `end`, after a pause; appends above that go on meanwhile.
 
     ShardRecovered or ShardUnreadable reports completion, under this epoch; nothing does if the log is cut meanwhile.
@@ -24,8 +24,7 @@ class LoadLog:
     after_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLog:
+class ReadLog(msgspec.Struct, frozen=True):
     """Read durable records for a follower; LogRead reports completion."""
 
     shard: int
@@ -36,8 +35,7 @@ class ReadLog:
     most_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadSnapshot:
+class ReadSnapshot(msgspec.Struct, frozen=True):
     """Read a piece of the snapshot that ends at `end`, or of the newest one; SnapshotRead reports completion."""
 
     shard: int
@@ -48,8 +46,7 @@ class ReadSnapshot:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class InstallPiece:
+class InstallPiece(msgspec.Struct, frozen=True):
     """Take a piece of the leader's snapshot; LogInstalled reports completion of the last."""
 
     shard: int
@@ -57,8 +54,7 @@ class InstallPiece:
     piece: SnapshotPiece
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUpInstall:
+class GiveUpInstall(msgspec.Struct, frozen=True):
     """Forget the pieces so far: no more of them come."""
 
     shard: int

@@ -3,8 +3,9 @@
 Every report about a log has the number that the log had when the report became true.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from coordinator.core import events
 from coordinator.core.cluster.events import Remembered, StateWanted
@@ -15,24 +16,21 @@ from coordinator.core.peers.events import PeersEvent
 from coordinator.core.replica.epochs import ReplicaLog
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(msgspec.Struct, frozen=True):
     """All that came together has been taken in: followers are sent what it has appended, before the disk has it.
 
     It comes before the appends of the turn are handed to the disk, and after everything that was taken in besides.
     """
 
 
-@dataclass(frozen=True, slots=True)
-class LogOpened:
+class LogOpened(msgspec.Struct, frozen=True):
     """A shard's log is open, under the number in it: completes OpenReplica."""
 
     shard: int
     log: ReplicaLog
 
 
-@dataclass(frozen=True, slots=True)
-class LogSynced:
+class LogSynced(msgspec.Struct, frozen=True):
     """Records below `end` are on disk: completes Append and AppendBatches."""
 
     shard: int
@@ -40,16 +38,14 @@ class LogSynced:
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogCut:
+class LogCut(msgspec.Struct, frozen=True):
     """Completes TruncateLog."""
 
     shard: int
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogInstalled:
+class LogInstalled(msgspec.Struct, frozen=True):
     """The leader's snapshot has taken the place of the log: completes the last InstallPiece."""
 
     shard: int
@@ -58,8 +54,7 @@ class LogInstalled:
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class PieceWritten:
+class PieceWritten(msgspec.Struct, frozen=True):
     """Completes WriteSnapshot; `log_number` is that of the log when the first piece was handed over."""
 
     shard: int
@@ -68,8 +63,7 @@ class PieceWritten:
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogRead:
+class LogRead(msgspec.Struct, frozen=True):
     """Completes ReadLog: records from `begin` on, none at the durable end; None below the log's start."""
 
     shard: int
@@ -80,8 +74,7 @@ class LogRead:
     batches: tuple[Batch, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRead:
+class SnapshotRead(msgspec.Struct, frozen=True):
     """Completes ReadSnapshot: a piece and where the next begins, or None if there is no such snapshot any more."""
 
     shard: int

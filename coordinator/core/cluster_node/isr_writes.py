@@ -8,9 +8,7 @@ of an epoch that is over, is nobody's: replicas count their writes anew in each 
 known, since somebody has removed it or put garbage there, is read again once a while and not at once.
 """
 
-from dataclasses import replace
-
-import msgspec.structs
+from msgspec.structs import replace
 
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.transactions import BucketChange, Joining, change_isr
@@ -102,8 +100,8 @@ class IsrWrites:
                 joining.append(tried)  # if this is refused for it, so is the one before, whenever it arrives
             else:
                 return WriteOutcome.NOT_REGISTERED
-        changed = msgspec.structs.replace(entry, isr=change.isr, changed_by=self._by)
-        value = msgspec.structs.replace(bucket.value, shards={**bucket.value.shards, change.shard: changed})
+        changed = replace(entry, isr=change.isr, changed_by=self._by)
+        value = replace(bucket.value, shards={**bucket.value.shards, change.shard: changed})
         return BucketChange(number, value, bucket.version), joining
 
     def _tried_before(self, change: ChangeIsr, node: int) -> Joining | None:

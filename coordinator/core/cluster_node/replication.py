@@ -7,8 +7,9 @@ the changes of in-sync sets and the wish to be replaced are for the rooms of the
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final, TypeAlias, assert_never
+
+from msgspec.structs import replace
 
 from coordinator.core import effects as done
 from coordinator.core import events

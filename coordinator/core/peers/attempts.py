@@ -4,15 +4,15 @@ Two attempts are never nearer than the least wait, however soon each of them end
 with each other do not spend their time on it.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 LEAST_WAIT_MS: Final = 50
 MOST_WAIT_MS: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True):
     """The attempts since the last contact that lasted; the next one is due at `due_ms`."""
 
     due_ms: int = 0

@@ -11,15 +11,15 @@ older than the one there is tells nothing; a newer one says that the peer has do
 ends without a contact costs nothing else. Nothing here knows sockets or time.
 """
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
+
+import msgspec
 
 KNOCK: Final = 0
 """The call that a connection names which answers none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A connection on which both hellos were heard, by its number here, and the life of the node at its other end.
 
     `call` is the number that the calling node has given to its connection, KNOCK if there is none. `age` is the number
@@ -32,22 +32,19 @@ class Line:
     age: int
 
 
-@dataclass(frozen=True, slots=True)
-class Begins:
+class Begins(msgspec.Struct, frozen=True):
     """The contact begins, with this life of the peer."""
 
     node_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(msgspec.Struct, frozen=True):
     """The contact is over."""
 
     node_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closes:
+class Closes(msgspec.Struct, frozen=True):
     """A connection is of no use any more and is to be closed; nothing is to be heard of it again."""
 
     number: int
@@ -56,8 +53,7 @@ class Closes:
 Change: TypeAlias = Begins | Ends | Closes
 
 
-@dataclass(frozen=True, slots=True)
-class Contact:
+class Contact(msgspec.Struct, frozen=True):
     """The state of a contact with one peer: the connection opened `to` it, and the one it opened, `of` it."""
 
     to: Line | None = None

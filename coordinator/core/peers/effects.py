@@ -1,23 +1,22 @@
 """Everything that is wanted of the other nodes, as frozen values, to be performed in their order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from coordinator.protocol.peer_messages import PeerMessage
 from coordinator.protocol.text.addresses import Address
 
 
-@dataclass(frozen=True, slots=True)
-class PeerAddress:
+class PeerAddress(msgspec.Struct, frozen=True):
     """Another node: the addresses of its listener for peers, tried in this order, and the life it is registered in."""
 
     addresses: tuple[Address, ...]
     node_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectPeers:
+class ConnectPeers(msgspec.Struct, frozen=True):
     """Be in contact with all of these nodes from now on and with no other; ContactBegan reports each.
 
     `node_epoch` is the life of this node: under another one than before all contacts end, and begin anew. So does the
@@ -29,8 +28,7 @@ class ConnectPeers:
     peers: Mapping[int, PeerAddress]
 
 
-@dataclass(frozen=True, slots=True)
-class SayToPeer:
+class SayToPeer(msgspec.Struct, frozen=True):
     """Say something to another node; void without a contact, and nothing reports that it has arrived.
 
     Whatever was said in a contact and did not arrive is followed, at both ends, by ContactEnded.
@@ -40,8 +38,7 @@ class SayToPeer:
     message: PeerMessage
 
 
-@dataclass(frozen=True, slots=True)
-class EndContact:
+class EndContact(msgspec.Struct, frozen=True):
     """End the contact with a peer that has said nonsense; ContactEnded reports it, and another one begins."""
 
     peer: int

@@ -5,14 +5,15 @@ that contradicts, and where a person has to look. Nothing here knows connections
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.peers.effects import ConnectPeers, PeerAddress
 from coordinator.protocol.peer_messages import PeerHello
 
 
-@dataclass(frozen=True, slots=True)
-class Acquaintance:
+class Acquaintance(msgspec.Struct, frozen=True):
     """The nodes that are expected, and the greatest node epoch that is known of each node there ever was.
 
     `node_epoch` is this node's own; None while it is not registered, so that it speaks with nobody.
@@ -22,8 +23,8 @@ class Acquaintance:
     node_id: int
     release: str
     node_epoch: int | None = None
-    expected: Mapping[int, PeerAddress] = field(default_factory=dict)
-    lives: Mapping[int, int] = field(default_factory=dict)
+    expected: Mapping[int, PeerAddress] = msgspec.field(default_factory=dict)
+    lives: Mapping[int, int] = msgspec.field(default_factory=dict)
 
     def expecting(self, wanted: ConnectPeers) -> "Acquaintance":
         """Return it with these as those who are expected; an epoch smaller than a known one tells nothing new."""

@@ -8,7 +8,7 @@ is on `min_insync_replicas` disks or more, so of that many members one has it, a
 is appended before: an epoch that was begun with an old log would make it look like the newest.
 """
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.replica import leader
 from coordinator.core.replica.effects import Effect, GoesOnInDoubt

@@ -3,8 +3,9 @@
 The order matters where a replica leaves an epoch: what ends the old one comes before anything of the new one.
 """
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from coordinator.core.log.entry import Batch
 from coordinator.core.replica.events import FetchAnswer
@@ -12,16 +13,14 @@ from coordinator.core.replica.events import FetchAnswer
 # ---- the log -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class OpenReplica:
+class OpenReplica(msgspec.Struct, frozen=True):
     """Open the shard's log, or make an empty one, under a number; ReplicaOpened reports completion."""
 
     shard: int
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class DropReplica:
+class DropReplica(msgspec.Struct, frozen=True):
     """Close the shard's log, and with `deletes` move it aside; nothing reports completion.
 
     `void` says why a log counts for nothing though a replica of the shard is to be here; empty where none is to be.
@@ -32,8 +31,7 @@ class DropReplica:
     void: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendBatches:
+class AppendBatches(msgspec.Struct, frozen=True):
     """Write the leader's records to a follower's log; LogSynced reports completion."""
 
     shard: int
@@ -41,8 +39,7 @@ class AppendBatches:
     batches: tuple[Batch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TruncateLog:
+class TruncateLog(msgspec.Struct, frozen=True):
     """Take what is at or above `end` from the log, durably, after all appends so far; LogCut reports completion."""
 
     shard: int
@@ -50,8 +47,7 @@ class TruncateLog:
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class InstallSnapshot:
+class InstallSnapshot(msgspec.Struct, frozen=True):
     """Fetch the leader's snapshot and put it in the place of the log, which gets this number in the same moment.
 
     The log stays as it is until the snapshot is on disk whole. SnapshotInstalled or SnapshotFailed reports the end,
@@ -67,8 +63,7 @@ class InstallSnapshot:
 # ---- leading -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BeginEpoch:
+class BeginEpoch(msgspec.Struct, frozen=True):
     """Append the record that begins a leader epoch, at `base_offset`, before anything else of that epoch.
 
     No Appended reports it: the replica has counted it. With `goes_on` this node led the epoch before as well, so the
@@ -83,8 +78,7 @@ class BeginEpoch:
     unclean_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LoadShard:
+class LoadShard(msgspec.Struct, frozen=True):
     """Replay the shard's log up to `end`, with the record that begins the epoch; ShardLoaded reports completion.
 
     What is still under way of a load of a former epoch is void.
@@ -95,8 +89,7 @@ class LoadShard:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class BecomeServing:
+class BecomeServing(msgspec.Struct, frozen=True):
     """Answer requests for the shard: it is loaded, or what it said has left again after a stall.
 
     Every member gets a full session time-out from now and every stop a full deadline.
@@ -106,16 +99,14 @@ class BecomeServing:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class BecomeStalled:
+class BecomeStalled(msgspec.Struct, frozen=True):
     """Decide nothing more for the shard until BecomeServing: refuse requests, and let no timer of it run."""
 
     shard: int
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class GateMoved:
+class GateMoved(msgspec.Struct, frozen=True):
     """Let go what waits in this epoch for records below `high_watermark` and for rounds up to `confirmed_round`.
 
     Without one the leader is its whole ISR: no round is needed by what waits now. What is decided later is not covered
@@ -128,16 +119,14 @@ class GateMoved:
     confirmed_round: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Resign:
+class Resign(msgspec.Struct, frozen=True):
     """This node leads the shard no longer: nothing that waits is ever said, in the same step."""
 
     shard: int
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class StepDown:
+class StepDown(msgspec.Struct, frozen=True):
     """Ask the controller for another leader; `lacks_committed` says that this replica is to leave the ISR as well.
 
     With `wants_epoch` the same one may lead, in another epoch: this one has records that its log did not take. With
@@ -155,8 +144,7 @@ class StepDown:
     cannot_load: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GoesOnInDoubt:
+class GoesOnInDoubt(msgspec.Struct, frozen=True):
     """Say aloud that this node leads with a log that may be an older copy, and that nobody could be asked."""
 
     shard: int
@@ -164,8 +152,7 @@ class GoesOnInDoubt:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFetch:
+class AnswerFetch(msgspec.Struct, frozen=True):
     """Answer a follower's fetch; one that stands again, if the log has come to begin above what was pushed to it."""
 
     shard: int
@@ -175,8 +162,7 @@ class AnswerFetch:
     answer: FetchAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class PushRecords:
+class PushRecords(msgspec.Struct, frozen=True):
     """Send a follower the records from `begin` to `end`, which may be none, and the high watermark.
 
     Pushes of one fetch leave in their order. Whoever sends them keeps at most `replica.window_bytes` ahead of what the
@@ -192,8 +178,7 @@ class PushRecords:
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeIsr:
+class ChangeIsr(msgspec.Struct, frozen=True):
     """Write the ISR into the shard's bucket in ZooKeeper if that has `expected_version`; IsrWritten reports the end.
 
     Each of `joining`, with the node epoch of its fetch, has to be registered as ready under it still: one multi, in
@@ -208,8 +193,7 @@ class ChangeIsr:
     joining: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ReadIsr:
+class ReadIsr(msgspec.Struct, frozen=True):
     """Read the shard's bucket, again until its version is above this one; IsrSeen reports completion."""
 
     shard: int
@@ -219,8 +203,7 @@ class ReadIsr:
 # ---- following -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AskFetch:
+class AskFetch(msgspec.Struct, frozen=True):
     """Ask the leader for everything after `end`; FetchAnswered reports completion, RecordsPushed follow."""
 
     shard: int
@@ -231,8 +214,7 @@ class AskFetch:
     last_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndFetch:
+class EndFetch(msgspec.Struct, frozen=True):
     """Tell a leader that its epoch is over here. On one connection it comes before any later word about the shard."""
 
     shard: int
@@ -240,8 +222,7 @@ class EndFetch:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReportProgress:
+class ReportProgress(msgspec.Struct, frozen=True):
     """Tell the leader what is on this disk; the last round seen goes with it."""
 
     shard: int
@@ -251,8 +232,7 @@ class ReportProgress:
     durable_end: int
 
 
-@dataclass(frozen=True, slots=True)
-class RefuseCut:
+class RefuseCut(msgspec.Struct, frozen=True):
     """Tell the leader that it lacks records which were committed: those below `high_watermark`."""
 
     shard: int
@@ -261,23 +241,20 @@ class RefuseCut:
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedTo:
+class CommittedTo(msgspec.Struct, frozen=True):
     """Records below `high_watermark` are committed and will never be cut: they may be replayed."""
 
     shard: int
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class Remember:
+class Remember(msgspec.Struct, frozen=True):
     """Keep a greater controller epoch on disk; it is durable before any later effect is performed."""
 
     controller_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class HaltNode:
+class HaltNode(msgspec.Struct, frozen=True):
     """Safety cannot be shown: stop the process, saying why."""
 
     why: str

@@ -5,8 +5,10 @@ its records. Two logs whose records at one offset have the same epoch are equal 
 records themselves, or whether they are on disk anywhere else.
 """
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.log.storage import OpenedLog
 
@@ -14,8 +16,7 @@ NO_EPOCH: Final = -1
 """The epoch of the record before the first one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaLog:
+class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one replica: the records of `start` to `end`, of which those below `durable_end` are synced.
 
     `number` grows whenever the log is cut, replaced or deleted, so that a late report about records that are gone is

@@ -5,16 +5,16 @@ it is over. Every report about a log carries its number, every word of a peer th
 number of the fetch it belongs to. Whatever does not match is dropped, so the network may lose, double and delay.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+import msgspec
 
 from coordinator.core.log.entry import Batch
 from coordinator.core.replica.epochs import ReplicaLog
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderAndIsr:
+class LeaderAndIsr(msgspec.Struct, frozen=True):
     """The controller has published who leads a shard, with which ISR; `version` is that of the bucket in ZooKeeper.
 
     A leader epoch that is not above the replica's is a repetition and changes nothing. Without a leader the replica
@@ -34,8 +34,7 @@ class LeaderAndIsr:
     unclean_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StopReplica:
+class StopReplica(msgspec.Struct, frozen=True):
     """The controller wants no replica of the shard here; with `deletes` its log is moved aside."""
 
     now_ms: int
@@ -44,8 +43,7 @@ class StopReplica:
     deletes: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaOpened:
+class ReplicaOpened(msgspec.Struct, frozen=True):
     """The log is open for appends, and this is what it holds, all of it durable: completes OpenReplica, whose number
     it has.
 
@@ -60,8 +58,7 @@ class ReplicaOpened:
 # ---- from the disk and the shard's own state -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Appended:
+class Appended(msgspec.Struct, frozen=True):
     """A turn has appended records of this leader up to `end`; it is told of before any command that comes after it."""
 
     now_ms: int
@@ -70,8 +67,7 @@ class Appended:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class AppendRefused:
+class AppendRefused(msgspec.Struct, frozen=True):
     """Records from `end` on, which this replica counts, were not taken into its log, by a bug of ours."""
 
     now_ms: int
@@ -79,8 +75,7 @@ class AppendRefused:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogSynced:
+class LogSynced(msgspec.Struct, frozen=True):
     """Records below `end` of the log with this number are on disk."""
 
     now_ms: int
@@ -89,8 +84,7 @@ class LogSynced:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogCut:
+class LogCut(msgspec.Struct, frozen=True):
     """The cut that gave the log this number is on disk: completes TruncateLog."""
 
     now_ms: int
@@ -98,8 +92,7 @@ class LogCut:
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotInstalled:
+class SnapshotInstalled(msgspec.Struct, frozen=True):
     """The leader's snapshot has replaced the log, which ends with it: completes InstallSnapshot."""
 
     now_ms: int
@@ -109,8 +102,7 @@ class SnapshotInstalled:
     last_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotFailed:
+class SnapshotFailed(msgspec.Struct, frozen=True):
     """The leader's snapshot did not come, and the log is as it was: the other end of InstallSnapshot.
 
     The connection broke, or the node that was asked leads no longer or has no snapshot.
@@ -121,8 +113,7 @@ class SnapshotFailed:
     log_number: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogStartMoved:
+class LogStartMoved(msgspec.Struct, frozen=True):
     """A snapshot of the shard is on disk, and the records below `start` are let go.
 
     `log_number` is the one that the log had when the snapshot was begun: a cut since then takes nothing from a
@@ -135,8 +126,7 @@ class LogStartMoved:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class ShardLoaded:
+class ShardLoaded(msgspec.Struct, frozen=True):
     """The shard's state has been replayed up to the record that began this epoch: completes LoadShard."""
 
     now_ms: int
@@ -147,8 +137,7 @@ class ShardLoaded:
 # ---- from followers ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAsked:
+class FetchAsked(msgspec.Struct, frozen=True):
     """A follower wants everything after `end`, where its last record has `last_epoch`, for as long as the epoch lasts.
 
     `node_epoch` is that of the life the follower's node is in. `fetch` counts the fetches of that follower in this
@@ -165,8 +154,7 @@ class FetchAsked:
     last_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class FetchEnded:
+class FetchEnded(msgspec.Struct, frozen=True):
     """A follower has left this epoch: nothing that it says later belongs to it."""
 
     now_ms: int
@@ -176,8 +164,7 @@ class FetchEnded:
     leader_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProgressMade:
+class ProgressMade(msgspec.Struct, frozen=True):
     """A follower has everything below `durable_end` on its disk, and has seen the node's round `round`."""
 
     now_ms: int
@@ -190,8 +177,7 @@ class ProgressMade:
     round: int
 
 
-@dataclass(frozen=True, slots=True)
-class CutRefused:
+class CutRefused(msgspec.Struct, frozen=True):
     """A follower was told to cut below a high watermark that it knows: this leader lacks committed records."""
 
     now_ms: int
@@ -204,41 +190,35 @@ class CutRefused:
 # ---- from the leader -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Streaming:
+class Streaming(msgspec.Struct, frozen=True):
     """The follower's log is the begin of the leader's: pushes follow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diverged:
+class Diverged(msgspec.Struct, frozen=True):
     """It is not: `epoch` is the greatest one of the leader's log that is not above the follower's, `end` its end."""
 
     epoch: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class BelowLogStart:
+class BelowLogStart(msgspec.Struct, frozen=True):
     """The logs differ below the leader's `start`, or the follower ends there: a snapshot stands for those records."""
 
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(msgspec.Struct, frozen=True):
     """The fetch is of an epoch that is over, or was asked of a node that does not lead in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownEpoch:
+class UnknownEpoch(msgspec.Struct, frozen=True):
     """The node that was asked has not heard of this epoch yet: it is asked again a little later."""
 
 
 FetchAnswer: TypeAlias = Streaming | Diverged | BelowLogStart | Fenced | UnknownEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class FetchAnswered:
+class FetchAnswered(msgspec.Struct, frozen=True):
     """The leader's answer to a fetch: completes AskFetch. BelowLogStart may come again while it stands."""
 
     now_ms: int
@@ -248,8 +228,7 @@ class FetchAnswered:
     answer: FetchAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsPushed:
+class RecordsPushed(msgspec.Struct, frozen=True):
     """The leader pushes what follows in its log, or nothing, and its high watermark."""
 
     now_ms: int
@@ -276,8 +255,7 @@ class WriteOutcome(Enum):
     """The connection broke: it may have been done, and it may still arrive. Reported once writing is possible again."""
 
 
-@dataclass(frozen=True, slots=True)
-class IsrWritten:
+class IsrWritten(msgspec.Struct, frozen=True):
     """A write of the ISR has ended: completes ChangeIsr."""
 
     now_ms: int
@@ -286,8 +264,7 @@ class IsrWritten:
     outcome: WriteOutcome
 
 
-@dataclass(frozen=True, slots=True)
-class IsrSeen:
+class IsrSeen(msgspec.Struct, frozen=True):
     """The shard's entry as read from ZooKeeper: completes ReadIsr, and comes whenever the bucket has changed.
 
     Reads may lag: a version that is not above the one known tells nothing.
@@ -303,24 +280,21 @@ class IsrSeen:
 # ---- peers and time ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PeerUp:
+class PeerUp(msgspec.Struct, frozen=True):
     """There is a connection to a peer."""
 
     now_ms: int
     peer: int
 
 
-@dataclass(frozen=True, slots=True)
-class PeerDown:
+class PeerDown(msgspec.Struct, frozen=True):
     """The connection to a peer has ended; nothing more comes that was sent on it."""
 
     now_ms: int
     peer: int
 
 
-@dataclass(frozen=True, slots=True)
-class PeerDraining:
+class PeerDraining(msgspec.Struct, frozen=True):
     """A peer drains, or does no longer: while it does it is in no ISR that its leaders can help."""
 
     now_ms: int
@@ -328,15 +302,13 @@ class PeerDraining:
     is_draining: bool
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRegistered:
+class NodeRegistered(msgspec.Struct, frozen=True):
     """This node is registered anew, and its fetches are to be asked under its new node epoch."""
 
     now_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(msgspec.Struct, frozen=True):
     """Time has passed. `waiting_since_ms` is when the oldest of the shard's sends that has not left was decided."""
 
     now_ms: int

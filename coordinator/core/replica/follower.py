@@ -5,8 +5,9 @@ is the begin of the leader's from then on, and a push belongs at its end or not 
 watermark it knows: a leader that asks for it lacks committed records.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from coordinator.core.replica.effects import (
     AppendBatches,

@@ -5,11 +5,11 @@ may still arrive. So everything that is committed is held by the maximal ISR, th
 names the version it expects, hence a write is settled by any version above that, whoever made it, and by nothing else.
 """
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class IsrChange:
+class IsrChange(msgspec.Struct, frozen=True):
     """A write of the ISR that has not been settled; what may still arrive of it are the same members.
 
     With `is_refused` the bucket had another version, so the write cannot arrive any more unless it had before: the
@@ -22,8 +22,7 @@ class IsrChange:
     is_refused: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Isr:
+class Isr(msgspec.Struct, frozen=True):
     """The members as last known in ZooKeeper, under `version` of their bucket; all tuples are sorted."""
 
     members: tuple[int, ...]

@@ -6,8 +6,9 @@ what this leader knows of that, and everything before its epoch, of which it may
 besides: one that was late a moment ago would be taken in and out by turns.
 """
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from coordinator.core.replica.effects import ChangeIsr, Effect, ReadIsr, StepDown
 from coordinator.core.replica.events import IsrSeen

@@ -7,8 +7,9 @@ second that nobody led a later epoch when it was decided.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from coordinator.core.replica.effects import (
     AnswerFetch,

@@ -15,9 +15,10 @@
 Each leads to Absent by StopReplica. Only `step` makes one value of another.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
+
+import msgspec
 
 from coordinator.core.replica.epochs import EMPTY_LOG, ReplicaLog
 from coordinator.core.replica.events import FetchAsked, LeaderAndIsr
@@ -29,8 +30,7 @@ NO_ROUND: Final = 0
 """The round that a decision waits for which needs none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The choices of an operator about replicas; `conf/coordinator.toml` has the defaults."""
 
     min_insync_replicas: int
@@ -42,16 +42,14 @@ class Settings:
     doubt_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(msgspec.Struct, frozen=True):
     """An end that a log is to reach: the leader's at `since_ms`. One that has reached it was caught up then."""
 
     end: int
     since_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class StandingFetch:
+class StandingFetch(msgspec.Struct, frozen=True):
     """All that a leader knows of another replica in its epoch; `durable_end` is NOT_MATCHED until it has reported one.
 
     `is_open` says that pushes go to it. `closed_since_ms` is set while there is no connection. A follower that
@@ -81,8 +79,7 @@ class LeaderPhase(Enum):
     STALLED = "stalled"
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(msgspec.Struct, frozen=True):
     """The replica leads in its epoch, which begins in the log at `epoch_start`.
 
     `has_to_ask` is what the gate was told last: whether anybody else is in the maximal ISR, so that rounds are needed.
@@ -98,8 +95,7 @@ class Leader:
     asked_to_step_down_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Doubting:
+class Doubting(msgspec.Struct, frozen=True):
     """The replica is to lead with a log that may be an older copy, so it appends nothing before others were heard.
 
     `asked` are the fetches of others that wait until it leads, the last one of each.
@@ -122,8 +118,7 @@ class FollowerPhase(Enum):
     """Its leader lacks records that were committed: nothing is taken from it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Follower:
+class Follower(msgspec.Struct, frozen=True):
     """The replica follows a leader in its epoch; `fetch` is the number of the last fetch it asked in it.
 
     `pause_ms` is how long it waits before it asks again, or has waited before that fetch; 0 for one asked at once.
@@ -136,13 +131,11 @@ class Follower:
     pause_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Offline:
+class Offline(msgspec.Struct, frozen=True):
     """The replica has a log and no leader, for there is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declined:
+class Declined(msgspec.Struct, frozen=True):
     """The replica was made leader of its epoch and does not lead: it asks to be replaced until a command comes."""
 
     why: str
@@ -152,23 +145,20 @@ class Declined:
     successor: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """The log is being opened, and this command is to be obeyed then."""
 
     command: LeaderAndIsr
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(msgspec.Struct, frozen=True):
     """There is no replica here, as far as this node knows."""
 
 
 Role: TypeAlias = Absent | Opening | Follower | Doubting | Leader | Offline | Declined
 
 
-@dataclass(frozen=True, slots=True)
-class Replica:
+class Replica(msgspec.Struct, frozen=True):
     """One replica of `shard` on `node`; `high_watermark` never goes back while the node lives.
 
     `is_replaced` says that a snapshot is taking the place of the log, which is no log to follow or lead with meanwhile.

@@ -6,7 +6,9 @@ names every shard that is to be here. What it does not name is moved aside, but 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from coordinator.core.replica.effects import DropReplica, Effect, Remember
 from coordinator.core.replica.events import (
@@ -23,8 +25,7 @@ from coordinator.core.replica.replica import Follower, Leader, Replica, Settings
 from coordinator.core.replica.step import step
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(msgspec.Struct, frozen=True):
     """The commands of a controller to a node; with `is_init` the whole list of shards that are to be there.
 
     Shards of a bucket that could not be read are `unreadable`, and are left as they are.

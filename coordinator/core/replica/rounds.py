@@ -6,11 +6,11 @@ One confirmation at a time is on its way to a peer. Nothing here knows a shard; 
 leader of that shard decides.
 """
 
-from dataclasses import dataclass, replace
+import msgspec
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class PeerRounds:
+class PeerRounds(msgspec.Struct, frozen=True):
     """The last question to a peer and its last answer, over the connection there is."""
 
     peer: int
@@ -24,8 +24,7 @@ class PeerRounds:
         return self.sent > self.answered
 
 
-@dataclass(frozen=True, slots=True)
-class Rounds:
+class Rounds(msgspec.Struct, frozen=True):
     """The count of a node; `begun` is the last round that was sent to anybody."""
 
     linger_ms: int

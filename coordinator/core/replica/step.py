@@ -5,8 +5,9 @@ An equal one is a repetition. Whatever is said of another epoch changes nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final, assert_never
+
+from msgspec.structs import replace
 
 from coordinator.core.replica import doubt, follower, isr_changes, leader
 from coordinator.core.replica.effects import (

@@ -8,8 +8,8 @@ thread.
 
 import asyncio
 from collections import deque
-from dataclasses import replace
 
+from msgspec.structs import replace
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.core.peers.attempts import Attempts

@@ -7,9 +7,11 @@ are left to the small model, which goes through all orders. The product knows no
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from coordinator.core.cluster_node import isr_writes
 from coordinator.core.cluster_node.replication import Replication

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from msgspec import structs
+
 from coordinator.core.cluster import identity as cluster_identity
 from coordinator.core.cluster import registration
 from coordinator.core.cluster.identity import ZkSeen
@@ -40,7 +42,7 @@ def new_disk_in_isr() -> Patches:
 def deleted_by_epoch() -> Patches:
     """A node moves aside what a controller does not name, also where it names only what has changed."""
     rightly = Replicas.obey
-    return [(Replicas, "obey", lambda replicas, told: rightly(replicas, replace(told, is_init=True)))]
+    return [(Replicas, "obey", lambda replicas, told: rightly(replicas, structs.replace(told, is_init=True)))]
 
 
 def garbage_is_nothing() -> Patches:

@@ -1,6 +1,6 @@
 """A leader's snapshot is fetched piece by piece, from one leader over one connection, or the install has failed."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.cluster_node.effects import GiveUpInstall, InstallPiece
 from coordinator.core.cluster_node.installs import MOST_OF_A_LEADER, Installs

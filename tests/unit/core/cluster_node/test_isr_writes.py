@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.znodes import Bucket, Cluster, LiveNode, NodeState, ShardEntry, Versioned, decode_bucket
 from coordinator.core.cluster.zookeeper import (
@@ -100,7 +102,7 @@ def test_what_was_read_of_a_registration_does_not_tell_how_a_write_ended_whose_o
     for gone in ({}, {3: live(node_epoch=6)}, {3: live(state=NodeState.DRAINING)}):
         writes, _ = outcome_of(ZkUnknown("it may arrive yet"))
         writes.go_on(image(), 2, 100)
-        again = replace(CHANGE, request=10)
+        again = structs.replace(CHANGE, request=10)
         writes.want(again)
         seen = replace(image(), live=gone)  # the write may have been made before that, and after the bucket was read
         (multi,), reported = writes.go_on(seen, 2, 100)
@@ -112,10 +114,10 @@ def test_what_was_read_of_a_registration_does_not_tell_how_a_write_ended_whose_o
 
 
 def test_a_change_that_was_never_tried_is_not_tried_for_who_is_gone() -> None:
-    for other in (replace(CHANGE, expected_version=8), replace(CHANGE, isr=(1, 3))):
+    for other in (structs.replace(CHANGE, expected_version=8), structs.replace(CHANGE, isr=(1, 3))):
         writes, _ = outcome_of(ZkUnknown("it may arrive yet"))
         writes.go_on(image(), 2, 100)
-        writes.want(replace(other, request=10))
+        writes.want(structs.replace(other, request=10))
         seen = replace(image(other.expected_version), live={})
         assert writes.go_on(seen, 2, 100) == ([], [IsrWritten(100, 0, 10, WriteOutcome.NOT_REGISTERED)])
 
@@ -142,7 +144,7 @@ def test_an_end_of_a_write_of_a_former_epoch_is_not_taken_for_that_of_a_later_on
             (multi,), _ = writes.go_on(image(), 1, 100)
             if has_resigned:
                 writes.forget(0)
-            writes.want(replace(CHANGE, leader_epoch=5, expected_version=9, isr=(1,), joining=()))
+            writes.want(structs.replace(CHANGE, leader_epoch=5, expected_version=9, isr=(1,), joining=()))
             writes.go_on(image(), 1, 100)
             ended_now, made = writes.done(ZkMultiDone(1, multi.request_id, outcome), 100)
             assert ended_now is None, "requests are counted anew in each epoch"
@@ -152,5 +154,5 @@ def test_an_end_of_a_write_of_a_former_epoch_is_not_taken_for_that_of_a_later_on
 
 def test_an_end_that_was_lost_is_not_told_in_a_later_epoch() -> None:
     writes, _ = outcome_of(ZkUnknown("the connection broke"))
-    writes.want(replace(CHANGE, leader_epoch=5, expected_version=9))
+    writes.want(structs.replace(CHANGE, leader_epoch=5, expected_version=9))
     assert writes.go_on(image(), 1, 100)[1] == []

@@ -1,8 +1,7 @@
 """A log that was read from disk may be an older copy: nobody leads with it before others were heard."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i

@@ -1,9 +1,9 @@
 """Time is let pass where it may matter, and nowhere else."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.replica import events as i
 from coordinator.core.replica.replica import Leader, Replica
@@ -76,7 +76,7 @@ def test_a_send_that_waits_is_looked_at_as_soon_as_it_is_too_long() -> None:
     assert isinstance(replica.role, Leader)
 
 
-@pytest.mark.parametrize("seed", [5, 9])
+@pytest.mark.parametrize("seed", [3, 9])
 def test_no_tick_is_missed_in_a_simulated_cluster(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rightly, passed_over = Ticks.matters, [0]
 

@@ -1,6 +1,6 @@
 """Who is taken out of the ISR, who joins it, and what the end of a write says."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i

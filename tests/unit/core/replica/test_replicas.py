@@ -1,6 +1,6 @@
 """Whom a node obeys, and what it then has."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i

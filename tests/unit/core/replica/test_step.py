@@ -1,8 +1,7 @@
 """Whom a replica obeys, and that it leaves an epoch before anything else."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from coordinator.core.replica import effects as o
 from coordinator.core.replica import events as i

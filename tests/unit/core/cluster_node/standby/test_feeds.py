@@ -1,6 +1,6 @@
 """A standby is fed what is committed and on the disk, from memory or as it was read, and in turns."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from coordinator.core.cluster_node.effects import ReadLog, ReadSnapshot
 from coordinator.core.cluster_node.events import LogRead, SnapshotRead
