@@ -74,6 +74,8 @@ class Confirmations:
 
     def take_answers(self) -> Iterable[tuple[int, int, tuple[ReportProgress, ...]]]:
         """Return leader, last round seen and reports of all that is to be said now."""
+        if not self._reports and not self._owed:
+            return
         reports, self._reports = self._reports, {}
         owed, self._owed = self._owed, set()
         for leader in sorted({leader for leader, its in reports.items() if its} | owed):

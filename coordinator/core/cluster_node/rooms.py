@@ -193,9 +193,12 @@ class Rooms:
 
     def write(self, now_ms: int) -> tuple[list[RoomEffect], list[IsrWritten]]:
         """Make the writes that can be made, and report what has ended without one."""
-        observer, writes = self._observer, self._writes
+        writes = self._writes
+        if not writes.has_work:
+            return [], []
+        observer = self._observer
         is_able = observer.is_connected and observer.is_whole and observer.asked is None
-        if not writes.has_work or not is_able or self.registration.node_epoch is None:
+        if not is_able or self.registration.node_epoch is None:
             return [], []
         multis, ended = writes.go_on(observer.image, observer.session, now_ms)
         effects = self._numbered(Room.ISR_WRITES, multis)

@@ -20,12 +20,12 @@ class Wakes:
 
     def in_one(self, effects: list[Effect], now_ms: int, *, is_tick: bool) -> list[Effect]:
         """Return the effects of a step with one wish, where there is a new one; a tick is what all until now wanted."""
-        before = None if is_tick else min(self._wanted, default=None)
-        if is_tick:
-            self._wanted = {at_ms for at_ms in self._wanted if at_ms > now_ms}
         wishes = _wishes_in(effects)
         if not wishes and not is_tick:
             return effects
+        before = None if is_tick else min(self._wanted, default=None)
+        if is_tick:
+            self._wanted = {at_ms for at_ms in self._wanted if at_ms > now_ms}
         self._wanted |= wishes
         others: list[Effect] = [effect for effect in effects if not isinstance(effect, done.WakeAt)]
         first = min(self._wanted, default=None)
