@@ -449,7 +449,8 @@ class Replication:
         self._tell_all_appended()
         self.out += self._installs.due()
         self._send_records()
-        self._ask_for_rounds()
+        if awaited := self.coordinator.gates.wanted_rounds():
+            self._ask_for_rounds(awaited)
         for leader, round_, reports in self._confirmations.take_answers():
             self._say(leader, words.progress_of(round_, reports))
 
@@ -473,10 +474,10 @@ class Replication:
                 self._say(peer, message)
         self.coordinator.gates.next_round = self._confirmations.next_round
 
-    def _ask_for_rounds(self) -> None:
+    def _ask_for_rounds(self, awaited: Iterable[tuple[int, int]]) -> None:
         """Ask peers whether they follow, for what waits for a round that nothing under way brings."""
         peers: set[int] = set()
-        for shard, round_ in self.coordinator.gates.wanted_rounds():
+        for shard, round_ in awaited:
             replica = self.replicas[shard]
             if not isinstance(replica.role, Leader):
                 continue

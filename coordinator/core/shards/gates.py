@@ -162,6 +162,8 @@ class Gates(Generic[Sent]):
 
     def wanted_rounds(self) -> list[tuple[int, int]]:
         """Return the shards at whose gates something waits for a round, each with the greatest one of these."""
+        if not self._asking:
+            return []
         wanted = []
         for shard in sorted(self._asking):
             gate = self._gates.get(shard)
