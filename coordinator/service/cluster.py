@@ -436,6 +436,7 @@ def identity_of(
         damaged=directory.damaged,
         lacks=directory.memory.lacks,
         place=place,
+        intended_epoch=directory.memory.intended_epoch,
     )
 
 

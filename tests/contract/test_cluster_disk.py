@@ -400,6 +400,10 @@ def test_a_directory_knows_its_cluster_its_starts_and_what_it_has_obeyed(harness
     assert disk.memory == ClusterMemory(6, 4, {0: 7, 11: 3})
     disk.remember_seen(4, {0: 8}, {11})
     assert disk.memory == ClusterMemory(6, 4, {0: 8}, frozenset({11}))
+    disk.remember_seen(4, {0: 8}, {11}, 5)
+    assert disk.memory == ClusterMemory(6, 4, {0: 8}, frozenset({11}), 5)
+    disk.remember(7)
+    assert disk.memory == ClusterMemory(7, 4, {0: 8}, frozenset({11}), 5)
 
 
 def test_a_log_that_is_damaged_counts_as_damaged_until_that_was_told(harness: Harness) -> None:

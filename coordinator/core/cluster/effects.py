@@ -24,12 +24,14 @@ class RememberSeen:
     """The versions in ZooKeeper are to be in the directory before the next effect: smaller ones are of before.
 
     `buckets` are the versions of the buckets by number, `node_epoch` that of the last life, None before the first one.
-    `lacks` are the shards that this node is to leave as soon as their entries can be read.
+    `lacks` are the shards that this node is to leave as soon as their entries can be read, and before it is registered
+    all that it is about to leave. `intended_epoch` is the node epoch that it was about to take last.
     """
 
     node_epoch: int | None
     buckets: Mapping[int, int]
     lacks: frozenset[int] = frozenset()
+    intended_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,9 @@ class Identity:
     `place` is what no copy of the directory shares with it: this process is the only one there. Empty if not known.
     `cluster_id` is empty in a directory that belongs to no cluster yet. `starts` counts this start already.
     `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
-    aside. `lacks` are shards that it could not leave yet, since their entries could not be read. `forms` is the cluster
-    that this node makes where there is none.
+    aside. `lacks` are shards that it does not have and has not left yet. `forms` is the cluster that this node makes
+    where there is none. `intended_epoch` is the node epoch that this directory was about to take last, None if it does
+    not know.
     """
 
     node_id: int
@@ -58,6 +59,7 @@ class Identity:
     damaged: frozenset[int] = frozenset()
     lacks: frozenset[int] = frozenset()
     place: str = ""
+    intended_epoch: int | None = None
 
 
 def contradiction(image: Image, identity: Identity, lived: int | None = None) -> str:
@@ -166,17 +168,23 @@ def _trace(image: Image, node_id: int, lived: int | None) -> str:
 
 
 def has_lost_all(image: Image, identity: Identity) -> bool:
-    """Say whether this directory lacks what a former one of this node has acknowledged: it is new, or an older copy."""
+    """Say whether this directory lacks what a former one of this node has acknowledged: it is new, or an older copy.
+
+    Starts that came to no registration count in `starts`, so that more of them than ZooKeeper knows prove nothing; a
+    node epoch is remembered before it is taken.
+    """
     known = image.known.get(identity.node_id)
     if known is None or known.value.directory_id != identity.directory_id:
         return True
+    if identity.intended_epoch is not None and known.version > identity.intended_epoch:
+        return True  # another copy of it has been registered since
     return known.value.starts >= identity.starts  # another copy of it has been started as often
 
 
 def why_behind(identity: Identity) -> str:
     """Say what a node that has lost all, and has logs, is to tell a person: it goes on as if its disk were new."""
     return (
-        f"this data directory was started {identity.starts} times, and ZooKeeper has seen another one of node "
-        f"{identity.node_id}, or this one as often: it is an older copy. The node is in sync with nothing until it has "
-        "from others what came since; if it had a newer directory, stop it and start it with that (node.data_dir)"
+        f"another data directory has been registered as node {identity.node_id} since this one was (it was started "
+        f"{identity.starts} times): it is an older copy. The node is in sync with nothing until it has from others "
+        "what came since; if it had a newer directory, stop it and start it with that (node.data_dir)"
     )

@@ -269,9 +269,10 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         registration = replace(registration, has_lost_all=has_lost_all(image, identity))
     lost = shards_lost(image, identity, is_all=bool(registration.has_lost_all))
     leaves: list[BucketChange] = []
-    lacks = identity.lacks
+    lacks = left = identity.lacks
     if registration.lived is None:
         leaves, lacks = leaves_of(image, identity.node_id, lost), lacked(image, identity, lost)
+        left = lacks if known is None else lacks | lost  # a node that was never there is in no in-sync set
     mine = LiveNode(
         node_epoch=0,  # which `register` sets
         directory_id=identity.directory_id,
@@ -292,18 +293,23 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         former_live=None if live is None else live.version,
         leaves=leaves,
     )
-    registration, remember = _remember_lacks(registration, lacks)
+    node_epoch = 0 if known is None else known.version + 1
+    registration, remember = _remember_before(registration, node_epoch, left)
     registration, asked = _ask(registration, multis[0], multis[1:])
     return registration, remember + asked
 
 
-def _remember_lacks(registration: Registration, lacks: frozenset[int]) -> Result:
-    """Have the directory know what is not left yet before it is registered: the next start would know nothing of it."""
+def _remember_before(registration: Registration, node_epoch: int, lacks: frozenset[int]) -> Result:
+    """Have the directory know before it is registered under which epoch, and what is not left yet, in one write.
+
+    If this process ends between that and the registration, the next start has a directory that is as new as ZooKeeper
+    by its epoch, and knows of what it lacks by this alone.
+    """
     identity = registration.identity
-    if lacks <= identity.lacks:
+    if lacks <= identity.lacks and identity.intended_epoch == node_epoch:
         return registration, ()
-    identity = replace(identity, lacks=identity.lacks | lacks)
-    remember = RememberSeen(identity.seen.node_epoch, identity.seen.buckets, identity.lacks)
+    identity = replace(identity, lacks=identity.lacks | lacks, intended_epoch=node_epoch)
+    remember = RememberSeen(identity.seen.node_epoch, identity.seen.buckets, identity.lacks, node_epoch)
     return replace(registration, identity=identity), (remember,)
 
 
@@ -329,7 +335,8 @@ def _see(registration: Registration, node_epoch: int, now_ms: int) -> Result:
     if not has_left and (seen == former or (now_ms < registration.remember_after_ms and not is_new_life)):
         return registration, ()
     registration = replace(registration, remembered=seen, remember_after_ms=now_ms + REMEMBER_EVERY_MS)
-    return registration, (RememberSeen(node_epoch, seen.buckets, lacks),)
+    intended_epoch = registration.identity.intended_epoch
+    return registration, (RememberSeen(node_epoch, seen.buckets, lacks, intended_epoch),)
 
 
 def _say_state(registration: Registration) -> Result:

@@ -46,13 +46,15 @@ class ClusterMemory:
 
     `node_epoch` is the last under which it was registered, None if it never was. `buckets` are the versions of the
     buckets in ZooKeeper as it has seen them last. What is older than that is of an earlier time. `lacks` are shards
-    whose in-sync sets may count on what this directory does not have, for they could not be read.
+    whose in-sync sets may count on what this directory does not have. `intended_epoch` is the node epoch under which it
+    was about to be registered last, whether that was done or not; None if a release has written this that keeps none.
     """
 
     controller_epoch: int = 0
     node_epoch: int | None = None
     buckets: Mapping[int, int] = field(default_factory=dict)
     lacks: frozenset[int] = frozenset()
+    intended_epoch: int | None = None
 
 
 class ClusterDirectory(Protocol):
@@ -93,7 +95,13 @@ class ClusterDirectory(Protocol):
         """Remember a greater controller epoch. Blocks for one small file. ValueError for a smaller one."""
         ...
 
-    def remember_seen(self, node_epoch: int | None, buckets: Mapping[int, int], lacks: Set[int] = frozenset()) -> None:
+    def remember_seen(
+        self,
+        node_epoch: int | None,
+        buckets: Mapping[int, int],
+        lacks: Set[int] = frozenset(),
+        intended_epoch: int | None = None,
+    ) -> None:
         """Remember how far ZooKeeper was when it was last seen, as in `ClusterMemory`. Blocks for one small file."""
         ...
 
@@ -132,6 +140,7 @@ class _Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
     node_epoch: int | None = None
     buckets: dict[int, int] = {}
     lacks: tuple[int, ...] = ()
+    intended_epoch: int | None = None
 
 
 class _StoredFormat(msgspec.Struct, frozen=True):
@@ -176,14 +185,21 @@ def encode_memory(memory: ClusterMemory) -> bytes:
         content += (memory.node_epoch, *(number for bucket in buckets.items() for number in bucket))
     if lacks:
         content += ("lacks", *lacks)
-    return _line(_Memory(memory.controller_epoch, _checksum(content), memory.node_epoch, buckets, lacks))
+    if memory.intended_epoch is not None:
+        content += ("intended_epoch", memory.intended_epoch)
+    stored = _Memory(
+        memory.controller_epoch, _checksum(content), memory.node_epoch, buckets, lacks, memory.intended_epoch
+    )
+    return _line(stored)
 
 
 def decode_memory(data: bytes, *, path_hint: str) -> ClusterMemory:
     """Decode what `encode_memory` wrote; raises CorruptLogError."""
     try:
         stored = msgspec.json.decode(data, type=_Memory)
-        memory = ClusterMemory(stored.controller_epoch, stored.node_epoch, stored.buckets, frozenset(stored.lacks))
+        memory = ClusterMemory(
+            stored.controller_epoch, stored.node_epoch, stored.buckets, frozenset(stored.lacks), stored.intended_epoch
+        )
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(path_hint, error) from error
     if data != encode_memory(memory):

@@ -78,7 +78,9 @@ class ClusterDriver(Driver):
         self._logs = LogWork(self._loop, self._disk, self._report, self.disk_failed, self._lived_to_ms, self._log)
         self._perform_own: dict[type, Callable[[Any], None]] = {
             JoinedCluster: self._join,
-            RememberSeen: lambda effect: directory.remember_seen(effect.node_epoch, effect.buckets, effect.lacks),
+            RememberSeen: lambda effect: directory.remember_seen(
+                effect.node_epoch, effect.buckets, effect.lacks, effect.intended_epoch
+            ),
             of_replica.Remember: lambda effect: directory.remember(effect.controller_epoch),
             of_replica.OpenReplica: self._after_writing(self._logs.open),
             of_replica.DropReplica: self._after_writing(self._logs.drop),

@@ -203,9 +203,17 @@ class NodeDirectory:
         if controller_epoch > obeyed:
             self._keep(replace(self.memory, controller_epoch=controller_epoch))
 
-    def remember_seen(self, node_epoch: int | None, buckets: Mapping[int, int], lacks: Set[int] = frozenset()) -> None:
+    def remember_seen(
+        self,
+        node_epoch: int | None,
+        buckets: Mapping[int, int],
+        lacks: Set[int] = frozenset(),
+        intended_epoch: int | None = None,
+    ) -> None:
         """Remember how far ZooKeeper was; see `ClusterDirectory.remember_seen`."""
-        self._keep(replace(self.memory, node_epoch=node_epoch, buckets=dict(buckets), lacks=frozenset(lacks)))
+        self._keep(
+            ClusterMemory(self.memory.controller_epoch, node_epoch, dict(buckets), frozenset(lacks), intended_epoch)
+        )
 
     def _keep(self, memory: ClusterMemory) -> None:
         write_atomically(self._files, self._data_dir / MEMORY, encode_memory(memory))
@@ -250,9 +258,15 @@ class WithDirectory:
         """Remember a controller epoch; see `ClusterDirectory.remember`."""
         self._directory.remember(controller_epoch)
 
-    def remember_seen(self, node_epoch: int | None, buckets: Mapping[int, int], lacks: Set[int] = frozenset()) -> None:
+    def remember_seen(
+        self,
+        node_epoch: int | None,
+        buckets: Mapping[int, int],
+        lacks: Set[int] = frozenset(),
+        intended_epoch: int | None = None,
+    ) -> None:
         """Remember how far ZooKeeper was; see `ClusterDirectory.remember_seen`."""
-        self._directory.remember_seen(node_epoch, buckets, lacks)
+        self._directory.remember_seen(node_epoch, buckets, lacks, intended_epoch)
 
     def damage_was_told(self) -> None:
         """Take note that nobody relies on what was damaged; see `ClusterDirectory.damage_was_told`."""

@@ -89,6 +89,9 @@ def _put_back_disk(world: "ClusterWorld") -> bool:
             return False
         process.put_back(copy, is_unnoticed=is_unnoticed)
         world.checker.coverage["copy of present life"] += is_unnoticed
+        failed = world.dice.choice((0, 0, 1, 3))
+        process.fail_starts(failed)
+        world.checker.coverage["copy started in vain"] += failed > 0
         return True
 
     return _loses(world, put_back)

@@ -35,6 +35,7 @@ from tests.sim.cluster.directed import (
     PutBackWorld,
     TwinWorld,
 )
+from tests.sim.cluster.lost import FailedStartsWorld
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
 from tests.sim.cluster.put_back import GarbledClusterWorld, GarbledWorld, OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
@@ -150,6 +151,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "members-expire-at-failover": ClusterMutant("a new leader gives nobody time", leads.members_expire_at_failover),
     "told-before-published": ClusterMutant("nodes are told what is being written", office.told_before_published),
     "new-disk-in-isr": ClusterMutant("a node that lost its log stays in sync", office.new_disk_in_isr),
+    "failed-starts-count": ClusterMutant(
+        "starts that came to nothing make an older directory the newest", office.failed_starts_count, FailedStartsWorld
+    ),
     "epochs-reused": ClusterMutant("a ZooKeeper from before is gone on with", office.epochs_reused, PutBackWorld),
     "older-buckets": ClusterMutant("what is older than was seen is gone on with", office.older_buckets, OldCopyWorld),
     "forgets-what-it-has-seen": ClusterMutant(

@@ -39,6 +39,12 @@ def new_disk_in_isr() -> Patches:
     return [(registration, "leaves_of", lambda image, node_id, lost: [])]
 
 
+def failed_starts_count() -> Patches:
+    """A directory that was started more often than ZooKeeper has seen is the newest one."""
+    rightly = registration.has_lost_all
+    return [(registration, "has_lost_all", lambda image, own: rightly(image, replace(own, intended_epoch=None)))]
+
+
 def deleted_by_epoch() -> Patches:
     """A node moves aside what a controller does not name, also where it names only what has changed."""
     rightly = Replicas.obey

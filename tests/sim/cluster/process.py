@@ -155,6 +155,7 @@ class ClusterProcess:
             damaged=damaged,
             lacks=disk.disk.memory.lacks,
             place=self.name,
+            intended_epoch=disk.disk.memory.intended_epoch,
         )
         self.node = ClusterNode(
             identity,
@@ -238,6 +239,17 @@ class ClusterProcess:
         """
         self.end(loses_power=True, why="has its disk put back from a copy")
         self.lost, self.is_loss_unnoticed = self.disk.put_back(copy), is_unnoticed
+
+    def fail_starts(self, times: int) -> None:
+        """Have it be started in vain, as with a port in use: its disk counts that, and ZooKeeper does not hear."""
+        for _ in range(times):
+            try:
+                self.disk.start()
+            except StorageError:
+                if not self.disk.failed:
+                    raise
+            self.disk.end(self.dice, loses_power=False)
+            self.schedule.tell(self.name, "starts in vain")
 
     def damage(self) -> bool:
         """End the process, and damage one of its logs; False where no damage would be told from a torn write."""
@@ -392,7 +404,8 @@ class ClusterProcess:
         self.disk.disk.remember(effect.controller_epoch)
 
     def _remember_seen(self, effect: RememberSeen) -> None:
-        self.disk.disk.remember_seen(effect.node_epoch, effect.buckets, effect.lacks)
+        seen = effect.node_epoch, effect.buckets, effect.lacks, effect.intended_epoch
+        self.disk.disk.remember_seen(*seen)
 
     def _notice(self, effect: e.Notice) -> None:
         if effect.kind == "registered" and self.disk.disk.damaged:

@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from tests.sim.cluster.directed import CopiedNodeWorld, KilledWhileDrainedWorld, PutBackWorld, TwinWorld
+from tests.sim.cluster.lost import FailedStartsWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
@@ -18,6 +19,7 @@ FOUND_AT_ONCE = {
     "copy-takes-the-place": 0,
     "deleted-by-epoch": 0,
     "epochs-reused": 0,
+    "failed-starts-count": 0,
     "fetch-without-epoch": 5,
     "own-disk-not-counted": 0,
     "reported-before-sync": 0,
@@ -62,6 +64,11 @@ def test_nothing_is_lost_when_one_directory_is_put_back_while_all_nodes_are_down
     outcomes = [run_cluster_seed(seed, story_lines=40, kind=CopiedNodeWorld) for seed in range(4)]
     assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
     assert sum(outcome.coverage["copy elected"] for outcome in outcomes) > 0, "it was never the first to be chosen"
+
+
+def test_an_older_directory_whose_first_starts_fail_leads_nothing_while_nobody_else_has_all() -> None:
+    outcomes = [run_cluster_seed(seed, story_lines=40, kind=FailedStartsWorld) for seed in range(4)]
+    assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
 
 
 def test_nodes_halt_whose_zookeeper_was_put_back_from_before_another_controller() -> None:

@@ -96,6 +96,7 @@ class Newcomer:
         self.said: list[JoinedCluster | LifeBegan | MayNotJoin | Stuck] = []
         self.remembered = identity.seen
         self.lacks = identity.lacks
+        self.wrote: list[RememberSeen] = []
         self.is_up = True
         self.port = SimulatedZooKeeper(
             world.servers,
@@ -128,6 +129,7 @@ class Newcomer:
                 case RememberSeen():
                     assert self.is_up
                     self.remembered, self.lacks = ZkSeen(effect.node_epoch, effect.buckets), effect.lacks
+                    self.wrote.append(effect)
                 case JoinedCluster():
                     self.said.append(effect)
                     self.world.schedule.after(5, self.take, Remembered())

@@ -20,6 +20,9 @@ GOLDEN_V2 = (
     b'{"format":2,"shards":50,"directory_id":"3f2a","cluster_id":"c7","node_id":2,"starts":9,"crc32c":"58a5c052"}\n'
 )
 GOLDEN_MEMORY = b'{"controller_epoch":12,"crc32c":"2362ef4f"}\n'
+GOLDEN_INTENDED = (
+    b'{"controller_epoch":12,"crc32c":"37cc9312","node_epoch":3,"buckets":{"10":4},"lacks":[5],"intended_epoch":4}\n'
+)
 GOLDEN_SEEN = b'{"controller_epoch":12,"crc32c":"8b45464d","node_epoch":3,"buckets":{"0":7,"10":4}}\n'
 
 
@@ -42,6 +45,9 @@ def test_what_is_remembered_keeps_its_bytes() -> None:
     assert decode_memory(GOLDEN_SEEN, path_hint="cluster.json") == seen
     for lacking in (ClusterMemory(lacks=frozenset({7, 0})), ClusterMemory(12, 3, {10: 4}, frozenset({5}))):
         assert decode_memory(encode_memory(lacking), path_hint="cluster.json") == lacking
+    intended = ClusterMemory(12, 3, {10: 4}, frozenset({5}), 4)
+    assert encode_memory(intended) == GOLDEN_INTENDED
+    assert decode_memory(GOLDEN_INTENDED, path_hint="cluster.json") == intended
 
 
 @pytest.mark.parametrize(
@@ -51,8 +57,9 @@ def test_what_is_remembered_keeps_its_bytes() -> None:
         (GOLDEN_V2, lambda data: decode_meta(data, path_hint="meta.json")),
         (GOLDEN_MEMORY, lambda data: decode_memory(data, path_hint="cluster.json")),
         (GOLDEN_SEEN, lambda data: decode_memory(data, path_hint="cluster.json")),
+        (GOLDEN_INTENDED, lambda data: decode_memory(data, path_hint="cluster.json")),
     ],
-    ids=["1", "2", "memory", "memory of versions"],
+    ids=["1", "2", "memory", "memory of versions", "memory of a registration"],
 )
 def test_any_flipped_bit_and_any_cut_is_detected(golden: bytes, decode: Callable[[bytes], object]) -> None:
     for position in range(len(golden)):
