@@ -370,8 +370,11 @@ def open_logs(
 ) -> dict[int, OpenedLog] | None:
     """Open every log there is, and move aside what is damaged; None as soon as a signal has told the node to stop.
 
-    Others have copies of what is moved aside, and this node gets them once it has left the in-sync sets.
+    Others have copies of what is moved aside or missing, and this node gets them once it has left the in-sync sets.
     """
+    for shard in sorted(disk.missing):
+        why = f"the log of shard {shard} is missing: shard-{shard:05d} was in the data directory and is not any more"
+        log.error("log-damaged", why=f"{why}. It is copied from another node anew", shard=shard)
     opened: dict[int, OpenedLog] = {}
     shards, said_s = disk.shards(), time.monotonic()
     for shard in shards:

@@ -420,6 +420,20 @@ def test_a_log_that_is_damaged_counts_as_damaged_until_that_was_told(harness: Ha
     assert harness.disk.delete_aside(10**15) == ("aside-00000-77",)
 
 
+def test_a_log_that_was_dropped_or_moved_aside_is_not_missing(harness: Harness) -> None:
+    write_long(harness)
+    write_long(harness, 1)
+    harness.disk.open_log(2, 0)
+    harness.disk.drop(0, aside_ms=70)
+    harness.disk.move_damaged_aside(1, 77)
+    assert harness.disk.open_log(0, 1) == OpenedLog(0, 0, (), 1)
+    harness.disk.drop(0, aside_ms=80)
+    harness.reopen()
+    assert (harness.disk.shards(), harness.disk.missing, harness.disk.damaged) == ((2,), frozenset(), frozenset({1}))
+    harness.disk.damage_was_told()
+    assert harness.disk.damaged == frozenset()
+
+
 def test_a_disk_that_is_closed_takes_nothing(harness: Harness) -> None:
     write_long(harness)
     harness.disk.close()

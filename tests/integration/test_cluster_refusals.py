@@ -130,15 +130,34 @@ def test_garbage_where_the_cluster_is_ends_a_node_that_is_to_join(
     assert "put its value right" in said
 
 
-def test_a_log_that_is_damaged_is_moved_aside_at_the_start_and_others_are_opened(tmp_path: Path) -> None:
+def cluster_disk(data_dir: Path) -> ClusterDisk:
     def nobody(*_: object) -> None:
         pass
 
-    def a_disk() -> ClusterDisk:
-        reports = Reports(nobody, nobody, nobody, nobody, nobody)
-        return ClusterDisk.open(tmp_path, 1, reports, new_directory_id="d")
+    reports = Reports(nobody, nobody, nobody, nobody, nobody)
+    return ClusterDisk.open(data_dir, 1, reports, new_directory_id="d")
 
-    disk = a_disk()
+
+def test_a_log_that_is_missing_is_told_at_the_start_and_others_are_opened(tmp_path: Path) -> None:
+    disk = cluster_disk(tmp_path)
+    for shard in (0, 1):
+        disk.open_log(shard, 0)
+        disk.append(shard, 0, 1, [b"record"])
+    disk.close()
+    (tmp_path / "shard-00001").rename(tmp_path / "elsewhere")
+    log = RememberedLog()
+    again = cluster_disk(tmp_path)
+    opened = open_logs(again, 1_000, Signals(log.logger), log.logger)
+    assert opened is not None
+    assert {shard: found.end for shard, found in opened.items()} == {0: 1}
+    assert again.damaged == {1}
+    (line,) = log.of("log-damaged")
+    assert "the log of shard 1 is missing: shard-00001 was in the data directory" in line["why"]
+    again.close()
+
+
+def test_a_log_that_is_damaged_is_moved_aside_at_the_start_and_others_are_opened(tmp_path: Path) -> None:
+    disk = cluster_disk(tmp_path)
     for shard in (0, 1):
         disk.open_log(shard, 0)
         for offset in range(3):
@@ -150,7 +169,7 @@ def test_a_log_that_is_damaged_is_moved_aside_at_the_start_and_others_are_opened
     segment.write_bytes(bytes(data))
 
     log = RememberedLog()
-    again = a_disk()
+    again = cluster_disk(tmp_path)
     opened = open_logs(again, 1_000, Signals(log.logger), log.logger)
     assert opened is not None
     assert {shard: found.end for shard, found in opened.items()} == {0: 3}

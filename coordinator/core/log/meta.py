@@ -84,7 +84,15 @@ class ClusterDirectory(Protocol):
 
     @property
     def damaged(self) -> frozenset[int]:
-        """Return the shards whose logs were moved aside as damaged, in this life or before, and not told of yet."""
+        """Return the shards whose logs were moved aside as damaged, or are missing, and not told of yet.
+
+        So they are whether they were found to be in this life or before.
+        """
+        ...
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Return the shards whose logs are not where they were, though nobody has dropped them, and not told of yet."""
         ...
 
     def join_cluster(self, cluster_id: str, shards: int) -> None:

@@ -31,7 +31,7 @@ from coordinator.runtime.disk.log_files import DAMAGED, LogFiles
 META, MAKING = "meta.json", "making"
 MEMORY, STOPPED = "cluster.json", "stopped"
 _OURS = re.compile(
-    r"(meta\.json|making|cluster\.json|stopped)(\.tmp)?|lock|(shard|making)-\d{5}|(aside|damaged)-\d{5}-\d+"
+    r"(meta\.json|making|cluster\.json|stopped)(\.tmp)?|lock|(shard|making|kept)-\d{5}|(aside|damaged)-\d{5}-\d+"
 )
 """The names of everything that a node puts into its directory."""
 _OF_FILE_SYSTEMS = frozenset({"lost+found", "System Volume Information"})
@@ -247,8 +247,13 @@ class WithDirectory:
 
     @property
     def damaged(self) -> frozenset[int]:
-        """Return the shards that were moved aside as damaged and not told of yet."""
-        return frozenset(shard for _, shard, _ in self._logs.moved(DAMAGED))
+        """Return the shards that were moved aside as damaged, or are missing, and not told of yet."""
+        return frozenset(shard for _, shard, _ in self._logs.moved(DAMAGED)) | self.missing
+
+    @property
+    def missing(self) -> frozenset[int]:
+        """Return the shards that have lost their logs; see `ClusterDirectory.missing`."""
+        return self._logs.missing()
 
     def join_cluster(self, cluster_id: str, shards: int) -> None:
         """Belong to a cluster from now on; see `ClusterDirectory.join_cluster`."""

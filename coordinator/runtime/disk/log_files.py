@@ -1,6 +1,7 @@
 """The logs in a data directory: which there are, made and moved aside in one step each, and what is done to them.
 
     shard-00007                  the log of a shard; see `segment_files`
+    kept-00007                   an empty file, in a cluster: there is such a log, or it was lost
     making-00007                 one that is being made: it has its name when it is whole
     aside-00007-1764000000000    one that was moved aside, with the wall time of that
     damaged-00007-1764000000000  the same of one that must not be served, until nobody relies on it
@@ -29,6 +30,7 @@ MOST_OPEN: Final = 256
 ASIDE, DAMAGED = "aside", "damaged"
 
 _SHARD = re.compile(r"shard-(\d{5})")
+_KEPT = re.compile(r"kept-(\d{5})")
 _MOVED = re.compile(rf"({ASIDE}|{DAMAGED})-(\d{{5}})-(\d+)")
 
 
@@ -53,17 +55,27 @@ class LogFiles:
 
     def shards(self) -> tuple[int, ...]:
         """Return the shards of which there is a log, ascending."""
-        return tuple(sorted(int(match[1]) for name in self._names() if (match := _SHARD.fullmatch(name))))
+        return tuple(sorted(_numbers(_SHARD, self._names())))
+
+    def missing(self) -> frozenset[int]:
+        """Return the shards of which there was a log that nobody has moved aside, and is none."""
+        names = self._names()
+        return frozenset(_numbers(_KEPT, names) - _numbers(_SHARD, names))
 
     def make(self, shard: int) -> None:
         """Make an empty log; durable, except the directory's name."""
         self._at(shard).create()
 
     def make_whole(self, shard: int) -> None:
-        """Make an empty log that is there or not, wherever a crash stops it; durable."""
+        """Make an empty log that is there or not, wherever a crash stops it; durable.
+
+        It is kept from when it is whole. Names become durable in the order in which they change.
+        """
         making = self._data_dir / f"making-{shard:05d}"
         self._files_in(making).create()
-        self._rename(making, self._directory(shard))
+        self._give_name(making, self._directory(shard))
+        self._keep(shard)
+        self.sync_names()
 
     def moved(self, kind: str) -> tuple[tuple[str, int, int], ...]:
         """Return what was moved aside, or as damaged: name, shard and wall time."""
@@ -77,13 +89,19 @@ class LogFiles:
         if log is not None:
             log.close()
         names = self._names()
+        self._keep_no_longer(shard, names)
         if self._directory(shard).name in names:
-            self._rename(self._directory(shard), self._free(names, kind, shard, moved_ms))
+            self._give_name(self._directory(shard), self._free(names, kind, shard, moved_ms))
+        self.sync_names()
 
     def tell_damage(self) -> None:
-        """Have what was moved as damaged be moved aside like anything else. Durable."""
+        """Have what was moved as damaged be moved aside like anything else, and nothing be missing. Durable."""
         for name, shard, moved_ms in self.moved(DAMAGED):
             self._rename(self._data_dir / name, self._free(self._names(), ASIDE, shard, moved_ms))
+        if missing := self.missing():
+            for shard in missing:
+                self._keep_no_longer(shard, self._names())
+            self.sync_names()
 
     def delete_aside(self, before_ms: int) -> tuple[str, ...]:
         """Delete what was moved aside before a wall time; returns the names. Raises when all has been tried."""
@@ -112,8 +130,11 @@ class LogFiles:
 
     def open(self, shard: int, log_number: int) -> OpenedLog:
         """Get ready to append to a log, made if there is none."""
-        if self._directory(shard).name not in self._names():
+        names = self._names()
+        if self._directory(shard).name not in names:
             self.make_whole(shard)
+        elif self._kept(shard).name not in names:
+            self._keep(shard)  # of a release that has marked none; durable with what is written next to it
         found = self.recover(shard, None)
         return OpenedLog(found.snapshot_end, found.log_end_offset, self.marks(shard), log_number, found.notices)
 
@@ -202,15 +223,32 @@ class LogFiles:
     def _directory(self, shard: int) -> Path:
         return self._data_dir / f"shard-{shard:05d}"
 
+    def _kept(self, shard: int) -> Path:
+        return self._data_dir / f"kept-{shard:05d}"
+
+    def _keep(self, shard: int) -> None:
+        path = self._kept(shard)
+        with explained("create", path):
+            self._files.close(self._files.create(path))
+
+    def _keep_no_longer(self, shard: int, names: Sequence[str]) -> None:
+        path = self._kept(shard)
+        if path.name in names:
+            with explained("delete", path):
+                self._files.delete(path)
+
     def _free(self, names: Sequence[str], kind: str, shard: int, moved_ms: int) -> Path:
         while (name := f"{kind}-{shard:05d}-{moved_ms}") in names:
             moved_ms += 1
         return self._data_dir / name
 
     def _rename(self, source: Path, target: Path) -> None:
+        self._give_name(source, target)
+        self.sync_names()
+
+    def _give_name(self, source: Path, target: Path) -> None:
         with explained("rename to its final name", source):
             self._files.rename(source, target)
-        self.sync_names()
 
     def sync_names(self) -> None:
         """Make durable which logs there are."""
@@ -220,3 +258,7 @@ class LogFiles:
     def _names(self) -> list[str]:
         with explained("read", self._data_dir):
             return self._files.names(self._data_dir)
+
+
+def _numbers(pattern: re.Pattern[str], names: Sequence[str]) -> set[int]:
+    return {int(match[1]) for name in names if (match := pattern.fullmatch(name))}

@@ -94,6 +94,7 @@ class Disk:
         """The call that has failed since the last start, if one has."""
         self._fails_at_start: tuple[str, int] | None = None
         self._damaged: set[int] = set()
+        self._gone: set[int] = set()
         self._node = node
         self._new_directory_id = directory_id
         self._memory: MemoryClusterDisk | None = None
@@ -128,6 +129,8 @@ class Disk:
 
     def _open_all(self, before: Mapping[int, Log], under_way: Mapping[int, Opened]) -> dict[int, OpenedLog]:
         logs: dict[int, OpenedLog] = {}
+        if not self.disk.missing <= self._gone:
+            raise ViolationError("DiskKeeps", f"node {self._node} misses logs {self.disk.missing}, not {self._gone}")
         for shard in self.disk.shards():
             try:
                 logs[shard] = self.disk.open_log(shard, 0)
@@ -226,6 +229,16 @@ class Disk:
                 self._damaged.add(shard)
                 return {shard: self.stable.pop(shard)}
         return {}
+
+    def lose_log(self, dice: Random) -> Mapping[int, Log]:
+        """Have one log be gone with its directory; returns what was in it, nothing where there is none."""
+        if not self.stable:
+            return {}
+        shard = dice.choice(sorted(self.stable))
+        gone = Path(f"/shard-{shard:05d}")
+        self.disk.files.replace({path: data for path, data in self.copied().items() if path.parent != gone})
+        self._gone.add(shard)
+        return {shard: self.stable.pop(shard)}
 
     def _shows(self, shard: int, path: Path) -> bool:
         """Return whether damage is told from a write that was torn, which a start rightly cuts off."""

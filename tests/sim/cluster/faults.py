@@ -97,6 +97,15 @@ def _put_back_disk(world: "ClusterWorld") -> bool:
     return _loses(world, put_back)
 
 
+def _damage_log(world: "ClusterWorld") -> bool:
+    """Have a log be damaged, or be gone with its directory."""
+    if world.dice.random() < 0.5:
+        return _loses(world, lambda process: process.damage())
+    is_lost = _loses(world, lambda process: process.lose_log())
+    world.checker.coverage["log lost"] += is_lost
+    return is_lost
+
+
 def _pause(world: "ClusterWorld") -> bool:
     process = _some(world)
     if process is None:
@@ -357,7 +366,7 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "disk-replaced": lambda world: _loses(world, _replace_disk),
     "disk-copied": _copy_disk,
     "disk-put-back": _put_back_disk,
-    "log-damaged": lambda world: _loses(world, lambda process: process.damage()),
+    "log-damaged": _damage_log,
     "node-paused": _pause,
     "handler-bug": _plant_bug,
     "append-refused": _refuse_append,

@@ -81,3 +81,12 @@ class FailedStartsWorld(_LosingWorld):
         losing.put_back(self._copy)
         losing.fail_starts(self.dice.choice((0, 1, 2, 5)))
         return tuple(range(self.cluster.shards))
+
+
+class MissingLogWorld(_LosingWorld):
+    """The directory of one log is not there when its node starts: moved, left out of a copy, or deleted."""
+
+    def _lose(self, losing: ClusterProcess) -> tuple[int, ...]:
+        if not losing.lose_log():
+            raise ViolationError("bug", f"{losing.name} has no log to lose")
+        return tuple(losing.lost)

@@ -35,7 +35,7 @@ from tests.sim.cluster.directed import (
     PutBackWorld,
     TwinWorld,
 )
-from tests.sim.cluster.lost import FailedStartsWorld
+from tests.sim.cluster.lost import FailedStartsWorld, MissingLogWorld
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
 from tests.sim.cluster.put_back import GarbledClusterWorld, GarbledWorld, OldCopyWorld, OldValueWorld
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
@@ -199,6 +199,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     ),
     "trusts-what-it-reads": ClusterMutant(
         "a start does not write again what it reads", disk.trusts_what_it_reads, FailingDiskWorld
+    ),
+    "missing-log-is-empty": ClusterMutant(
+        "a log that is not there was never made", disk.missing_log_is_empty, MissingLogWorld
     ),
     "counts-the-time-of-day": ClusterMutant("time-outs are those of a clock that is set", disk.counts_the_time_of_day),
     "outlives-its-disk": ClusterMutant("a node goes on without its disk", disk.outlives_its_disk),

@@ -6,6 +6,7 @@ from coordinator.core.cluster_node.node import ClusterNode
 from coordinator.core.events import DiskFailed, Ticked
 from coordinator.core.node import Node
 from coordinator.runtime.disk.files import explained
+from coordinator.runtime.disk.log_files import LogFiles
 from coordinator.runtime.disk.segment_files import SegmentFiles
 
 Patches = list[tuple[Any, str, Any]]
@@ -24,6 +25,11 @@ def trusts_what_it_reads() -> Patches:
                 log._files.close(descriptor)
 
     return [(SegmentFiles, "_write_again", sync_again)]
+
+
+def missing_log_is_empty() -> Patches:
+    """A log that is not there is one that was never made."""
+    return [(LogFiles, "missing", lambda logs: frozenset())]
 
 
 def outlives_its_disk() -> Patches:

@@ -257,6 +257,12 @@ class ClusterProcess:
         self.lost = self.disk.damage(self.dice)
         return bool(self.lost)
 
+    def lose_log(self) -> bool:
+        """End the process, and have one of its logs be gone; False where there is none."""
+        self.end(loses_power=True, why="has a log lost")
+        self.lost = self.disk.lose_log(self.dice)
+        return bool(self.lost)
+
     def pause(self) -> None:
         """Stop the process (SIGSTOP)."""
         if self.is_up and not self.is_paused:

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from tests.sim.cluster.directed import CopiedNodeWorld, KilledWhileDrainedWorld, PutBackWorld, TwinWorld
-from tests.sim.cluster.lost import FailedStartsWorld
+from tests.sim.cluster.lost import FailedStartsWorld, MissingLogWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
@@ -21,6 +21,7 @@ FOUND_AT_ONCE = {
     "epochs-reused": 0,
     "failed-starts-count": 0,
     "fetch-without-epoch": 5,
+    "missing-log-is-empty": 0,
     "own-disk-not-counted": 0,
     "reported-before-sync": 0,
     "state-of-a-former-life": 0,
@@ -68,6 +69,11 @@ def test_nothing_is_lost_when_one_directory_is_put_back_while_all_nodes_are_down
 
 def test_an_older_directory_whose_first_starts_fail_leads_nothing_while_nobody_else_has_all() -> None:
     outcomes = [run_cluster_seed(seed, story_lines=40, kind=FailedStartsWorld) for seed in range(4)]
+    assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
+
+
+def test_a_node_that_has_lost_the_directory_of_a_log_leads_it_not_while_nobody_else_has_all() -> None:
+    outcomes = [run_cluster_seed(seed, story_lines=40, kind=MissingLogWorld) for seed in range(4)]
     assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
 
 

@@ -168,6 +168,64 @@ def test_a_log_that_is_damaged_is_moved_aside_and_its_node_goes_on(tmp_path: Pat
     assert (tmp_path / "damaged-00000-77" / segment.name).read_bytes() == bytes(data)
 
 
+def test_a_log_that_is_missing_counts_as_damaged_until_that_was_told(tmp_path: Path) -> None:
+    disk = open_disk(tmp_path)
+    write(disk, 0)
+    write(disk, 1)
+    disk.close()
+    (tmp_path / "shard-00001").rename(tmp_path / "lost+found")
+    for _ in range(2):
+        disk = open_disk(tmp_path)
+        assert (disk.shards(), disk.missing, disk.damaged) == ((0,), frozenset({1}), frozenset({1}))
+        disk.close()
+    disk = open_disk(tmp_path)
+    disk.damage_was_told()
+    assert (disk.missing, disk.damaged) == (frozenset(), frozenset())
+    assert disk.open_log(1, 0).end == 0
+    disk.close()
+    (tmp_path / "shard-00001" / f"{0:020d}.log").unlink()
+    (tmp_path / "shard-00001").rmdir()
+    disk = open_disk(tmp_path)
+    assert disk.missing == frozenset({1}), "it was kept again"
+    disk.close()
+
+
+def test_a_log_of_a_release_that_marks_none_is_kept_from_when_it_is_opened(tmp_path: Path) -> None:
+    disk = open_disk(tmp_path)
+    write(disk)
+    disk.close()
+    (tmp_path / "kept-00000").unlink()
+    disk = open_disk(tmp_path)
+    assert disk.open_log(0, 0).end == 30
+    disk.close()
+    (tmp_path / "shard-00000").rename(tmp_path / "gone")
+    disk = open_disk(tmp_path)
+    assert disk.missing == frozenset({0})
+    disk.close()
+
+
+class CountingFiles(OsFiles):
+    """The operating system's files, of which directories' syncs are counted."""
+
+    def __init__(self) -> None:
+        self.synced: list[Path] = []
+
+    def sync_directory(self, directory: Path) -> None:
+        self.synced.append(directory)
+        super().sync_directory(directory)
+
+
+def test_to_keep_a_log_costs_no_sync_more_than_its_name(tmp_path: Path) -> None:
+    files = CountingFiles()
+    disk = open_disk(tmp_path, files=files)
+    files.synced.clear()
+    for shard in range(5):
+        write(disk, shard)
+    assert files.synced.count(tmp_path) == 5
+    assert len(list(tmp_path.glob("kept-*"))) == 5
+    disk.close()
+
+
 class GatedFiles(OsFiles):
     """The operating system's files, of which a segment of shard 0 is read once the gate is open."""
 
