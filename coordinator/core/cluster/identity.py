@@ -42,7 +42,8 @@ class Identity:
     `controller_epoch` is the greatest that this directory has ever obeyed. `damaged` are shards whose logs were moved
     aside. `lacks` are shards that it does not have and has not left yet. `forms` is the cluster that this node makes
     where there is none. `intended_epoch` is the node epoch that this directory was about to take last, None if it does
-    not know.
+    not know. A directory that remembers nothing at all, as `has_memory` says, was never about to be registered, or
+    has lost that.
     """
 
     node_id: int
@@ -60,6 +61,7 @@ class Identity:
     lacks: frozenset[int] = frozenset()
     place: str = ""
     intended_epoch: int | None = None
+    has_memory: bool = True
 
 
 def contradiction(image: Image, identity: Identity, lived: int | None = None) -> str:
@@ -175,6 +177,8 @@ def has_lost_all(image: Image, identity: Identity) -> bool:
     """
     known = image.known.get(identity.node_id)
     if known is None or known.value.directory_id != identity.directory_id:
+        return True
+    if not identity.has_memory:
         return True
     if identity.intended_epoch is not None and known.version > identity.intended_epoch:
         return True  # another copy of it has been registered since

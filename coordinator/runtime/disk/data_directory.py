@@ -158,6 +158,8 @@ def open_in_cluster(
     if MEMORY in names:
         with explained("read", data_dir / MEMORY):
             memory = decode_memory(files.read(data_dir / MEMORY, _META_LIMIT), path_hint=str(data_dir / MEMORY))
+    elif meta.membership.cluster_id:
+        _refuse_without_memory(data_dir, logs)
     membership = replace(meta.membership, starts=meta.membership.starts + 1)
     meta = replace(meta, membership=membership)
     if is_new:
@@ -284,6 +286,17 @@ def _refuse_without_meta(data_dir: Path, logs: LogFiles) -> None:
         raise DiskError(
             f"{data_dir / META} is missing, but {data_dir / f'shard-{made[0]:05d}'} is there. Restore the file from a "
             "copy of this data directory, or give the node an empty directory"
+        )
+
+
+def _refuse_without_memory(data_dir: Path, logs: LogFiles) -> None:
+    """Refuse logs of a cluster beside which nothing is remembered: that is written before the first of them is made."""
+    made = logs.shards() or sorted(logs.missing())
+    if made:
+        raise DiskError(
+            f"{data_dir / MEMORY} is missing, and {data_dir} has had the log of shard {made[0]}: without that file a "
+            "node does not know what it lacks, and would go on with a ZooKeeper from before. Restore the file from a "
+            "copy of this data directory, or give the node an empty directory, while the others are in sync"
         )
 
 

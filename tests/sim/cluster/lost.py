@@ -84,9 +84,15 @@ class FailedStartsWorld(_LosingWorld):
 
 
 class MissingLogWorld(_LosingWorld):
-    """The directory of one log is not there when its node starts: moved, left out of a copy, or deleted."""
+    """The directory of one log is not there when its node starts, or all but the file with its identity is gone.
+
+    It was moved, left out of a copy, or deleted.
+    """
 
     def _lose(self, losing: ClusterProcess) -> tuple[int, ...]:
+        if self.dice.random() < 0.25:
+            losing.put_back({path: data for path, data in losing.disk.copied().items() if path.name == "meta.json"})
+            return tuple(range(self.cluster.shards))
         if not losing.lose_log():
             raise ViolationError("bug", f"{losing.name} has no log to lose")
         return tuple(losing.lost)

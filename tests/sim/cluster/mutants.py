@@ -154,6 +154,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "failed-starts-count": ClusterMutant(
         "starts that came to nothing make an older directory the newest", office.failed_starts_count, FailedStartsWorld
     ),
+    "nothing-is-remembered": ClusterMutant(
+        "a directory of which only the identity is left is whole", office.nothing_is_remembered, MissingLogWorld
+    ),
     "epochs-reused": ClusterMutant("a ZooKeeper from before is gone on with", office.epochs_reused, PutBackWorld),
     "older-buckets": ClusterMutant("what is older than was seen is gone on with", office.older_buckets, OldCopyWorld),
     "forgets-what-it-has-seen": ClusterMutant(

@@ -45,6 +45,12 @@ def failed_starts_count() -> Patches:
     return [(registration, "has_lost_all", lambda image, own: rightly(image, replace(own, intended_epoch=None)))]
 
 
+def nothing_is_remembered() -> Patches:
+    """A directory that remembers nothing is the one that ZooKeeper knows."""
+    rightly = registration.has_lost_all
+    return [(registration, "has_lost_all", lambda image, own: rightly(image, replace(own, has_memory=True)))]
+
+
 def deleted_by_epoch() -> Patches:
     """A node moves aside what a controller does not name, also where it names only what has changed."""
     rightly = Replicas.obey

@@ -22,6 +22,7 @@ from coordinator.core.cluster_node import effects as c
 from coordinator.core.cluster_node import events as i
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import Batch, StorageError
+from coordinator.core.log.meta import ClusterMemory
 from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
@@ -156,6 +157,7 @@ class ClusterProcess:
             lacks=disk.disk.memory.lacks,
             place=self.name,
             intended_epoch=disk.disk.memory.intended_epoch,
+            has_memory=disk.disk.memory != ClusterMemory(),
         )
         self.node = ClusterNode(
             identity,

@@ -97,6 +97,28 @@ def test_a_directory_whose_logs_are_there_and_its_identity_is_not_is_refused(tmp
     assert "meta.json is missing, but" in refusal(tmp_path, lambda: open_disk(tmp_path))
 
 
+@pytest.mark.parametrize("lost", ["cluster.json", "cluster.json and shard-00005"])
+def test_logs_of_a_cluster_beside_which_nothing_is_remembered_are_refused(tmp_path: Path, lost: str) -> None:
+    disk = open_disk(tmp_path)
+    disk.join_cluster("c7", 50)
+    disk.close()
+    disk = open_disk(tmp_path)
+    assert not disk.is_new, "a node may have ended before it was about to be registered"
+    disk.remember_seen(None, {}, intended_epoch=0)
+    disk.open_log(5, 0)
+    disk.close()
+    memory = (tmp_path / "cluster.json").read_bytes()
+    (tmp_path / "cluster.json").unlink()
+    if "shard" in lost:
+        (tmp_path / "shard-00005").rename(tmp_path / "gone")
+    why = refusal(tmp_path, lambda: open_disk(tmp_path))
+    assert "cluster.json is missing, and" in why
+    assert "has had the log of shard 5" in why
+    assert "give the node an empty directory, while the others are in sync" in why
+    (tmp_path / "cluster.json").write_bytes(memory)
+    open_disk(tmp_path).close()
+
+
 @pytest.mark.parametrize("name", ["meta.json", "cluster.json"])
 def test_what_a_node_may_not_forget_is_not_guessed(tmp_path: Path, name: str) -> None:
     disk = open_disk(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from coordinator.core.cluster.effects import LifeBegan, RememberSeen
 from coordinator.core.cluster.identity import Identity
 from coordinator.core.cluster.transactions import BucketChange, change_shards
-from tests.unit.core.cluster.test_registration import NEW, Newcomer, World, two_nodes
+from tests.unit.core.cluster.test_registration import NEW, Newcomer, World, identity, two_nodes
 
 EXPIRED_MS = 4_000
 IN_SYNC, LEFT = [(1, 2), (2, 1)], [(2,), (2,)]
@@ -102,6 +102,14 @@ def test_a_directory_that_an_older_release_has_written_is_told_by_its_starts() -
     back = Newcomer(world, of_before)
     world.run()
     assert (back.said, world.isrs()) == ([LifeBegan(2)], LEFT)
+
+
+def test_a_directory_that_has_lost_all_but_its_identity_is_in_sync_with_nothing() -> None:
+    world, one, _ = two_nodes()
+    ended(world, one)
+    back = Newcomer(world, replace(identity(1, starts=2, cluster="c1"), has_memory=False))
+    world.run()
+    assert (back.said, world.isrs()) == ([LifeBegan(1)], LEFT)
 
 
 def test_a_node_with_a_new_disk_says_once_what_it_lacks_and_goes_on_with_that_after_its_session() -> None:
