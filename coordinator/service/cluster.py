@@ -442,6 +442,7 @@ def identity_of(
         place=place,
         intended_epoch=directory.memory.intended_epoch,
         has_memory=directory.memory != ClusterMemory(),
+        shards=directory.meta.shards,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coordinator.core.cluster.image import Image
-from coordinator.core.cluster.troubles import part_removed
+from coordinator.core.cluster.troubles import part_removed, why_out_of_place
 from coordinator.core.cluster.znodes import (
     CLUSTER,
     CONTROLLER_EPOCH,
@@ -43,7 +43,7 @@ class Identity:
     aside. `lacks` are shards that it does not have and has not left yet. `forms` is the cluster that this node makes
     where there is none. `intended_epoch` is the node epoch that this directory was about to take last, None if it does
     not know. A directory that remembers nothing at all, as `has_memory` says, was never about to be registered, or
-    has lost that.
+    has lost that. `shards` is how many the cluster of the directory was made with, 0 if not known.
     """
 
     node_id: int
@@ -62,6 +62,7 @@ class Identity:
     place: str = ""
     intended_epoch: int | None = None
     has_memory: bool = True
+    shards: int = 0
 
 
 def contradiction(image: Image, identity: Identity, lived: int | None = None) -> str:
@@ -80,12 +81,19 @@ def contradiction(image: Image, identity: Identity, lived: int | None = None) ->
             f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has no cluster: look whether "
             "zookeeper.hosts and zookeeper.path are right, or whether ZooKeeper has lost its data"
         )
-    cluster_id = image.cluster.value.cluster_id
+    cluster_id, shards = image.cluster.value.cluster_id, image.cluster.value.shards
     if identity.cluster_id and identity.cluster_id != cluster_id:
         return (
             f"the data directory belongs to cluster {identity.cluster_id}, and ZooKeeper has cluster {cluster_id}: "
             "start this node with its own directory and its own ZooKeeper"
         )
+    if identity.shards not in (0, shards):
+        return (
+            f"{CLUSTER} in ZooKeeper says {shards} shards, and the data directory is of a cluster that was made with "
+            f"{identity.shards}, which decides where each group is kept and never changes: put its value right"
+        )
+    if misplaced := why_out_of_place(image, is_new=not identity.cluster_id):
+        return misplaced
     if image.epoch is None:
         return part_removed(CONTROLLER_EPOCH)
     epoch = image.epoch.value.epoch

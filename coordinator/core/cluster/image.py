@@ -54,6 +54,14 @@ class Image:
     """By bucket and shard: the greatest leader epoch that has been there, also of what is gone or cannot be read."""
     log_epochs: Mapping[int, int] = field(default_factory=dict, compare=False)
     """By shard: the leader epoch of the last record in this node's log, so that there has been that one."""
+    made: Cluster | None = field(default=None, compare=False)
+    """The cluster as this process has joined it, None before: other numbers of shards or buckets cannot be read."""
+
+    def having_seen(self, other: "Image") -> "Image":
+        """Return this image with what another one knows of before: which leader epochs and which cluster there were."""
+        if self.leader_epochs is other.leader_epochs and self.made is other.made:
+            return self
+        return replace(self, leader_epochs=other.leader_epochs, made=other.made)
 
     def bucket(self, shard: int) -> Versioned[Bucket] | None:
         """Return the bucket that a shard's entry belongs in; None if there is none, or none that can be read."""
@@ -101,6 +109,8 @@ def read_node(image: Image, path: str, found: ZkNode | None) -> Image:
         value = decode_bucket(path, found.data) if kind is Bucket else decode(kind, path, found.data)
         if isinstance(value, Unreadable):
             unreadable[path] = value.why
+        elif isinstance(value, Cluster) and image.made is not None and (why := value.why_not_as_made(image.made)):
+            unreadable[path] = why
         else:
             read = Versioned(value, found.version, found.owner, found.data)
     image = replace(image, unreadable=unreadable)

@@ -142,7 +142,7 @@ def step(registration: Registration, event: RegistrationEvent, now_ms: int) -> R
             identity = registration.identity
             cluster = registration.observer.image.cluster
             if registration.is_remembering and cluster is not None:
-                identity = replace(identity, cluster_id=cluster.value.cluster_id)
+                identity = replace(identity, cluster_id=cluster.value.cluster_id, shards=cluster.value.shards)
             registration = replace(registration, identity=identity, is_remembering=False)
         case Obeyed(controller_epoch):
             identity = replace(registration.identity, controller_epoch=controller_epoch)
@@ -252,8 +252,11 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
     doubt, registration = registration.doubt, replace(registration, doubt="", node_epoch=None)
     if image.cluster is None:
         return _ask(registration, form_cluster(identity.forms))
+    cluster = image.cluster.value
+    if image.made is None:
+        image = replace(image, made=cluster)
+        registration = replace(registration, observer=replace(observer, image=image))
     if not identity.cluster_id:
-        cluster = image.cluster.value
         return replace(registration, is_remembering=True), (JoinedCluster(cluster.cluster_id, cluster.shards),)
     live = image.live.get(identity.node_id)
     known = image.known.get(identity.node_id)

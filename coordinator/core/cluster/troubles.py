@@ -128,6 +128,37 @@ def removed_buckets(image: Image, cluster: Cluster, told: Mapping[int, ShardEntr
     return {bucket: trace for bucket, trace in traces.items() if bucket in missing}
 
 
+def why_out_of_place(image: Image, *, is_new: bool) -> str:
+    """Say which shard's entry is not where it is by the numbers in `/cluster`, so one of them is wrong; empty if none.
+
+    An entry that is also where it should be is no sign of that, and neither is garbage. A node that `is_new` knows the
+    cluster by nothing else: it believes no number by which a bucket has an entry too many or lacks one.
+    """
+    if image.cluster is None:
+        return ""
+    cluster = image.cluster.value
+    said = f"{CLUSTER} in ZooKeeper says {cluster.shards} shards in {cluster.buckets} buckets"
+    for number, bucket in sorted(image.buckets.items()):
+        for shard in bucket.value.shards:
+            place = bucket_of(shard, cluster.buckets)
+            is_stray = shard >= cluster.shards or not _lacks_entry(image, place, shard)
+            if (is_new and shard >= cluster.shards) or (place != number and not is_stray):
+                return f"{said}, and shard {shard} is in {bucket_path(number)}: put right which of them is wrong"
+    for shard in range(cluster.shards) if is_new else ():
+        place = bucket_of(shard, cluster.buckets)
+        if place in image.buckets and _lacks_entry(image, place, shard):
+            return f"{said}, and shard {shard} is not in {bucket_path(place)}: put right which of them is wrong"
+    return ""
+
+
+def _lacks_entry(image: Image, bucket: int, shard: int) -> bool:
+    """Say whether a shard has surely no entry in a bucket, not even one that cannot be read."""
+    there = image.buckets.get(bucket)
+    if there is None:
+        return bucket_path(bucket) not in image.unreadable
+    return shard not in there.value.shards and str(shard) not in there.value.unread
+
+
 def too_few_nodes(image: Image, cluster: Cluster) -> str:
     """Say that a cluster whose shards are not made yet has too few nodes for that; empty if it has enough."""
     live = sum(bool(live.owner) for live in image.live.values())

@@ -67,6 +67,17 @@ class Cluster(_Value, frozen=True, kw_only=True):
             return f"min_insync_replicas {self.min_insync_replicas} is above replication_factor"
         return ""
 
+    def why_not_as_made(self, made: "Cluster") -> str:
+        """Say which number here is not the one that the cluster was made with; empty if each is.
+
+        Buckets beyond the shards hold nothing, so how many of these there are makes no difference.
+        """
+        if self.shards != made.shards:
+            return f"it says {self.shards} shards, and the cluster was made with {made.shards}, which never changes"
+        if min(self.buckets, self.shards) != min(made.buckets, made.shards):
+            return f"it says {self.buckets} buckets, and the cluster was made with {made.buckets}, which never changes"
+        return ""
+
 
 class ControllerEpoch(_Value, frozen=True, kw_only=True):
     """`/controller/epoch`: counts controllers. A candidate sets it; its version is what every later write checks."""

@@ -5,6 +5,7 @@ in-sync sets. ZooKeeper's events go to each room that is concerned; its answers 
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeAlias
 
 from coordinator.core.cluster import observer as observing
@@ -151,10 +152,10 @@ class Rooms:
     def decide(self, event: ControllerEvent, now_ms: int) -> list[RoomEffect]:
         """Have the controller take in an event; every node has one, whether or not it holds the office.
 
-        One that takes the office knows from the registration which leader epochs there have been.
+        One that takes the office knows from the registration which leader epochs and which cluster there have been.
         """
         if not self.has_office:
-            self.controller = office.having_seen(self.controller, self.registration.observer.image.leader_epochs)
+            self.controller = office.having_seen(self.controller, self.registration.observer.image)
         self.controller, effects = office.step(self.controller, event, now_ms)
         return self._numbered(Room.CONTROLLER, effects)
 
@@ -163,6 +164,9 @@ class Rooms:
         return office.why_not(self.controller, wish, now_ms)
 
     def _observe(self, event: ObserverEvent, now_ms: int) -> list[RoomEffect]:
+        made = self.registration.observer.image.made
+        if self._observer.image.made is not made:
+            self._observer = replace(self._observer, image=replace(self._observer.image, made=made))
         self._observer, reads = observing.step(self._observer, event, now_ms)
         return self._numbered(Room.OBSERVER, reads)
 

@@ -37,7 +37,13 @@ from tests.sim.cluster.directed import (
 )
 from tests.sim.cluster.lost import FailedStartsWorld, MissingLogWorld
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
-from tests.sim.cluster.put_back import GarbledClusterWorld, GarbledWorld, OldCopyWorld, OldValueWorld
+from tests.sim.cluster.put_back import (
+    GarbledClusterWorld,
+    GarbledWorld,
+    OldCopyWorld,
+    OldValueWorld,
+    OtherNumbersWorld,
+)
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 from tests.sim.cluster.unclean import UncleanWorld
 from tests.sim.cluster.world import ClusterWorld
@@ -178,6 +184,12 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
         "nobody knows which shards there are, and nodes are told of none",
         office.tells_without_cluster,
         GarbledClusterWorld,
+    ),
+    "joins-by-any-number": ClusterMutant(
+        "a start obeys whatever number of shards there is", office.joins_by_any_number, OtherNumbersWorld
+    ),
+    "believes-any-number": ClusterMutant(
+        "a number of shards that was changed is obeyed", office.believes_any_number, OtherNumbersWorld
     ),
     "copy-takes-the-place": ClusterMutant("a copy ends the node beside it", office.copy_takes_the_place, TwinWorld),
     "state-of-a-former-life": ClusterMutant(

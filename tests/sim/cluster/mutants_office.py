@@ -10,6 +10,7 @@ from coordinator.core.cluster import registration
 from coordinator.core.cluster.identity import ZkSeen
 from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.office import controller as office
+from coordinator.core.cluster.znodes import Cluster
 from coordinator.core.cluster.zookeeper import ZkCreate, ZkMulti, ZkSession, ZkState
 from coordinator.core.cluster_node.rooms import Rooms
 from coordinator.core.replica.replicas import Replicas
@@ -97,6 +98,22 @@ def epochs_reused() -> Patches:
     return [(registration, "contradiction", contradiction)]
 
 
+def joins_by_any_number() -> Patches:
+    """A node that starts obeys whatever number of shards and buckets there is."""
+    rightly = registration.contradiction
+
+    def contradiction(image: Any, identity: Any, lived: int | None) -> str:
+        return rightly(image, replace(identity, shards=0), lived)
+
+    nowhere_wrong = (cluster_identity, "why_out_of_place", lambda image, *, is_new: "")
+    return [(registration, "contradiction", contradiction), nowhere_wrong]
+
+
+def believes_any_number() -> Patches:
+    """A node that runs obeys another number of shards or buckets than it has joined by."""
+    return [(Cluster, "why_not_as_made", lambda cluster, made: "")]
+
+
 def older_buckets() -> Patches:
     """A node does not compare what ZooKeeper has with what it has seen there."""
 
@@ -136,7 +153,7 @@ def state_of_a_former_life() -> Patches:
 
 def knows_no_leader_epochs() -> Patches:
     """A node that takes the office takes what it reads of the shards for the newest there has been."""
-    return [(office, "having_seen", lambda controller, leader_epochs: controller)]
+    return [(office, "having_seen", lambda controller, seen: controller)]
 
 
 def copy_takes_the_place() -> Patches:

@@ -158,6 +158,7 @@ class ClusterProcess:
             place=self.name,
             intended_epoch=disk.disk.memory.intended_epoch,
             has_memory=disk.disk.memory != ClusterMemory(),
+            shards=meta.shards,
         )
         self.node = ClusterNode(
             identity,

@@ -5,17 +5,20 @@ controller or others. The newest data is put back in the end, as the runbook say
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
 
+import msgspec
+
 from coordinator.core.cluster.observer import READ_ALL_MS
-from coordinator.core.cluster.znodes import CLUSTER, SHARDS
+from coordinator.core.cluster.znodes import CLUSTER, SHARDS, Cluster, encode
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkSet
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
 from tests.sim.cluster.mix import ClusterMix
+from tests.sim.cluster.process import ClusterProcess
 from tests.sim.cluster.world import ClusterWorld
 from tests.sim.zookeeper_servers import Tree
 
@@ -204,6 +207,75 @@ class GarbledClusterWorld(OldValueWorld):
         schedule.tell("zookeeper", "is put right")
         self._heal()
         self._come_to_rest()
+
+
+class OtherNumbersWorld(OldValueWorld):
+    """Somebody writes another number of shards or buckets into `/cluster`, and nodes are started again one by one.
+
+    Who knows the cluster by its directory halts, and so does who has an empty one and sees the entries; who runs goes
+    on. Nobody may give up what it has, and all goes on when the number is put right.
+    """
+
+    def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
+        shards = dice.choice((2, 3, 4))
+        numbers = {"shards": shards, "buckets": dice.choice((1, 2, shards)), "min_insync_replicas": 2}
+        cluster = msgspec.structs.replace(mix.cluster, **numbers)
+        super().__init__(seed, replace(mix, cluster=cluster), dice)
+
+    def run(self) -> None:
+        """Run to the end, or to the first broken invariant."""
+        schedule, dice = self.schedule, self.dice
+        self._begin_at_rest(SETTLED_MS)
+        had = {process: process.disk.disk.shards() for process in self.processes}
+        rightly, other = self.servers.tree[CLUSTER].data, _other_numbers(self.cluster, dice)
+        self._put({CLUSTER: encode(other)})
+        schedule.tell("zookeeper", f"says {other.shards} shards in {other.buckets} buckets")
+        self.faults += 1
+        again = dice.sample(self.processes, dice.choice((1, 2, 3)))
+        again.sort(key=lambda process: not process.node.has_office)
+        loser = again[0] if dice.random() < 0.4 else None
+        for process in again:
+            schedule.run_until(schedule.now_ms + dice.choice((10, 500, 3_000)))
+            process.halts = []
+            if process is loser:
+                process.lose_disk()
+                self.has_lost_something = True
+            else:
+                process.end(loses_power=dice.random() < 0.3, why="is started again")
+            schedule.run_until(schedule.now_ms + dice.choice((10, 500)))
+            process.power_on()
+            schedule.run_until(schedule.now_ms + dice.choice((1_000, SETTLED_MS, 3 * SETTLED_MS)))
+        schedule.run_until(schedule.now_ms + SETTLED_MS)
+        self._check(again, loser, had)
+        self._put({CLUSTER: rightly})
+        schedule.tell("zookeeper", "is put right")
+        for process in self.processes:
+            process.halts = None
+        self._heal()
+        self._come_to_rest()
+
+    def _check(
+        self,
+        again: Sequence[ClusterProcess],
+        loser: ClusterProcess | None,
+        had: Mapping[ClusterProcess, tuple[int, ...]],
+    ) -> None:
+        for process in self.processes:
+            if process in again and (process.is_up or not process.halts):
+                raise ViolationError("OtherNumbers", f"{process.name} has joined by a number that is wrong")
+            if process not in again and not process.is_up:
+                raise ViolationError("OtherNumbers", f"{process.name} has not gone on")
+            if process is not loser and process.disk.disk.shards() != had[process]:
+                raise ViolationError("OtherNumbers", f"{process.name} has given up logs: it had {had[process]}")
+
+
+def _other_numbers(cluster: Cluster, dice: Random) -> Cluster:
+    """Return other numbers of shards or of buckets, by which an entry has another place or none."""
+    if dice.random() < 0.6:
+        shards = dice.choice([each for each in (1, 2, 3, 4, 8) if each != cluster.shards])
+        return msgspec.structs.replace(cluster, shards=shards)
+    buckets = [each for each in range(1, cluster.shards + 1) if each != cluster.buckets]
+    return msgspec.structs.replace(cluster, buckets=dice.choice(buckets))
 
 
 def _garbled(bucket: bytes, dice: Random) -> bytes:

@@ -9,12 +9,13 @@ from tests.sim.cluster.lost import FailedStartsWorld, MissingLogWorld
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.no_zookeeper import NoZooKeeperWorld
-from tests.sim.cluster.put_back import GarbledClusterWorld, OldCopyWorld
+from tests.sim.cluster.put_back import GarbledClusterWorld, OldCopyWorld, OtherNumbersWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
 FOUND_AT_ONCE = {
     "acknowledged-at-own-disk": 0,
+    "believes-any-number": 3,
     "copy-leads": 0,
     "copy-takes-the-place": 0,
     "deleted-by-epoch": 0,
@@ -23,6 +24,7 @@ FOUND_AT_ONCE = {
     "fetch-without-epoch": 5,
     "missing-log-is-empty": 1,
     "nothing-is-remembered": 0,
+    "joins-by-any-number": 0,
     "own-disk-not-counted": 0,
     "reported-before-sync": 0,
     "state-of-a-former-life": 0,
@@ -95,6 +97,11 @@ def test_nodes_that_are_killed_while_they_say_that_they_are_drained_come_back_as
 
 def test_nobody_gives_up_what_it_has_while_nobody_can_read_which_shards_there_are() -> None:
     outcomes = [run_cluster_seed(seed, story_lines=40, kind=GarbledClusterWorld) for seed in range(2)]
+    assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
+
+
+def test_nobody_joins_or_gives_up_what_it_has_by_another_number_of_shards_than_the_cluster_was_made_with() -> None:
+    outcomes = [run_cluster_seed(seed, story_lines=40, kind=OtherNumbersWorld) for seed in range(6)]
     assert {outcome.seed: outcome.shown for outcome in outcomes if outcome.broken} == {}
 
 

@@ -36,6 +36,7 @@ def test_a_node_is_who_its_directory_and_its_settings_say() -> None:
     assert (identity.cluster_id, identity.controller_epoch, identity.damaged) == ("c1", 6, {9})
     assert identity.seen == ZkSeen(3, {0: 2})
     assert (identity.lacks, identity.intended_epoch, identity.has_memory) == ({1}, 4, True)
+    assert identity.shards == 100
     assert identity.addresses == {"members": "h:1", "peers": "h:2"}
     assert identity.log_ends == {0: LogEnd(leader_epoch=3, end=7), 1: LogEnd(leader_epoch=0, end=0)}
     assert identity.forms == Cluster(

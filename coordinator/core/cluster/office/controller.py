@@ -37,6 +37,7 @@ from coordinator.core.cluster.events import (
     Ticked,
     Written,
 )
+from coordinator.core.cluster.image import Image
 from coordinator.core.cluster.observer import OF_A_CONTROLLER, OF_A_NODE, Observer, of_a_candidate
 from coordinator.core.cluster.office.due import Due, Office, lives_in
 from coordinator.core.cluster.office.index import ShardIndex, index_of
@@ -208,13 +209,10 @@ def _meet(controller: Controller, life: tuple[int, int], *, is_reached: bool, is
     )
 
 
-def having_seen(controller: Controller, leader_epochs: Mapping[int, Mapping[int, int]]) -> Controller:
-    """Return a controller without the office that knows which leader epochs, by bucket and shard, there have been."""
-    observer = controller.observer
-    if observer.image.leader_epochs is leader_epochs:
-        return controller
-    image = replace(observer.image, leader_epochs=leader_epochs)
-    return replace(controller, observer=replace(observer, image=image))
+def having_seen(controller: Controller, seen: Image) -> Controller:
+    """Return a controller without the office that knows what there has been: leader epochs, and which cluster."""
+    observer, image = controller.observer, controller.observer.image.having_seen(seen)
+    return controller if image is observer.image else replace(controller, observer=replace(observer, image=image))
 
 
 def why_not(controller: Controller, wish: ShardWish, now_ms: int) -> str:

@@ -1,5 +1,7 @@
 """The image is what was read last; what cannot be read is named and takes nothing else with it."""
 
+from dataclasses import replace
+
 import msgspec.structs
 import pytest
 
@@ -104,6 +106,28 @@ def test_without_the_cluster_nothing_is_said_of_shards() -> None:
     image = read_node(whole(), "/cluster", None)
     assert image.shard(0) is None
     assert image.unreadable_shards() == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        ({"shards": 2}, "it says 2 shards, and the cluster was made with 4, which never changes"),
+        ({"shards": 8}, "it says 8 shards, and the cluster was made with 4, which never changes"),
+        ({"buckets": 4}, "it says 4 buckets, and the cluster was made with 2, which never changes"),
+    ],
+)
+def test_a_cluster_of_other_numbers_than_it_was_joined_by_cannot_be_read(other: dict[str, int], why: str) -> None:
+    joined = replace(whole(), made=CLUSTER)
+    image = read_node(joined, "/cluster", ZkNode(encode(msgspec.structs.replace(CLUSTER, **other)), 1))
+    assert (image.cluster, image.unreadable) == (None, {"/cluster": why})
+    assert read_node(image, "/cluster", ZkNode(encode(CLUSTER), 2)).cluster == Versioned(CLUSTER, 2)
+
+
+def test_other_settings_of_a_cluster_and_buckets_in_which_nothing_would_be_are_read() -> None:
+    made = msgspec.structs.replace(CLUSTER, buckets=4)
+    other = msgspec.structs.replace(made, min_insync_replicas=1, replication_factor=2, buckets=64)
+    image = read_node(Image(made=made), "/cluster", ZkNode(encode(other), 1))
+    assert image.cluster == Versioned(other, 1)
 
 
 def test_a_foreign_node_is_named_and_harms_nothing() -> None:

@@ -643,6 +643,65 @@ def test_a_node_that_lives_when_zookeeper_is_put_back_stops_where_epochs_would_b
         assert "earlier time" in refused.why
 
 
+OLD = identity(1, starts=2, cluster="c1")
+MADE_WITH = replace(OLD, shards=2)
+FRESH = identity(3)
+OTHER_NUMBER = (
+    "/cluster in ZooKeeper says {} shards, and the data directory is of a cluster that was made with 2, which decides "
+    "where each group is kept and never changes: put its value right"
+)
+OTHER_PLACE = "/cluster in ZooKeeper says {} shards in {} buckets, and shard {} {}: put right which of them is wrong"
+
+
+@pytest.mark.parametrize(
+    ("who", "numbers", "why"),
+    [
+        (MADE_WITH, {"shards": 1}, OTHER_NUMBER.format(1)),
+        (MADE_WITH, {"shards": 4}, OTHER_NUMBER.format(4)),
+        (MADE_WITH, {"buckets": 2}, OTHER_PLACE.format(2, 2, 1, "is in /shards/0")),
+        (FRESH, {"shards": 1}, OTHER_PLACE.format(1, 1, 1, "is in /shards/0")),
+        (FRESH, {"shards": 4}, OTHER_PLACE.format(4, 1, 2, "is not in /shards/0")),
+        (FRESH, {"buckets": 2}, OTHER_PLACE.format(2, 2, 1, "is in /shards/0")),
+        (MADE_WITH, {}, ""),
+        (OLD, {}, ""),
+        (FRESH, {}, ""),
+    ],
+)
+def test_a_node_does_not_join_by_another_number_than_the_cluster_was_made_with(
+    who: Identity, numbers: dict[str, int], why: str
+) -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    _set(world, "/cluster", encode(msgspec.structs.replace(CLUSTER, **numbers)))
+    node = Newcomer(world, who)
+    world.run()
+    ends = [said.why for said in node.said if isinstance(said, MayNotJoin)]
+    assert ends == ([why] if why else [])
+    assert any(isinstance(said, LifeBegan) for said in node.said) == (not why)
+
+
+def test_an_entry_too_many_costs_no_node_its_start_and_neither_does_garbage() -> None:
+    world, one, _ = two_nodes()
+    one.kill()
+    entry = world.image().buckets[0].value.shards[0]
+    cluster = msgspec.structs.replace(CLUSTER, buckets=2)
+    _set(world, "/cluster", encode(cluster))
+    _set(world, "/shards/0", encode_bucket(Bucket(shards={0: entry, 1: entry, 7: entry})))
+    world.write(ZkCreate("/shards/1", encode_bucket(Bucket(shards={}, unread={"1": "garbage"}))))
+    node = Newcomer(world, MADE_WITH)
+    world.run()
+    assert node.said == [LifeBegan(1)]
+
+
+def test_a_node_that_runs_goes_on_when_somebody_changes_the_number_of_shards_and_when_it_is_put_right() -> None:
+    world, one, _ = two_nodes()
+    for shards in (1, 2):
+        _set(world, "/cluster", encode(msgspec.structs.replace(CLUSTER, shards=shards)))
+        world.run()
+        assert one.said[2:] == []
+        assert (one.machine.observer.image.cluster is None) == (shards == 1)
+
+
 @pytest.mark.parametrize(
     ("path", "who", "what_to_do"),
     [
