@@ -100,8 +100,10 @@ def test_node_is_added_and_another_removed_while_members_commit(
             what="shards are led by their first replicas",
         )
 
+        begun = tool(everybody, "node", "remove", "2", "--execute")
+        assert (begun.exit_code, "stop it" in begun.stderr) == (0, False), begun.stderr
         gone = tool(everybody, "node", "remove", "2", "--execute", "--wait", "--timeout", "60")
-        assert gone.exit_code == 0, gone.stderr
+        assert (gone.exit_code, "stop it" in gone.stderr) == (0, True), gone.stderr
         assert set().union(*replicas_of(cluster)) == {1, 3, 4}
         cluster.nodes[1].stop()
         for member in members:

@@ -94,7 +94,7 @@ def reassign(
         plan = {each.shard: target for each in cluster.shards if each.shard in shards and each.target != target}
     else:
         plan = _spread(cluster, shards, _numbers_in("--nodes", nodes))
-    _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
+    _reassign(coordinator, cluster, plan, _under_way(cluster, shards, plan), why, output, timeout, dry=dry, wait=wait)
 
 
 def elect(
@@ -199,8 +199,9 @@ def remove(
             "be as many."
         )
     plan = _spread(cluster, having, others)
-    _reassign(coordinator, cluster, plan, why, output, timeout, dry=dry, wait=wait)
+    _reassign(coordinator, cluster, plan, _under_way(cluster, having, plan), why, output, timeout, dry=dry, wait=wait)
     if wait and not dry:
+        _wait_until(coordinator, timeout, lambda now: _may_have(now, node), f"node {node} still has replicas")
         notes.print(f"Node {node} has no replica of any shard: stop it, and leave it stopped.")
 
 
@@ -268,10 +269,27 @@ def _spread(cluster: ClusterView, shards: Sequence[int], nodes: Sequence[int]) -
     return {shard: replicas for shard, replicas in plan.items() if replicas != before[shard]}
 
 
+def _under_way(
+    cluster: ClusterView, shards: Sequence[int], plan: Mapping[int, tuple[int, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """Return what some shards are to have that are not planned for and are being moved there already."""
+    return {
+        each.shard: each.target
+        for each in cluster.shards
+        if each.shard in shards and each.shard not in plan and (each.adding or each.removing)
+    }
+
+
+def _may_have(cluster: ClusterView, node: int) -> list[int]:
+    """Return the shards of which a node has a replica, or of which nobody who answers says who has one."""
+    return [each.shard for each in cluster.shards if node in each.replicas or not each.replicas]
+
+
 def _reassign(
     coordinator: str,
     cluster: ClusterView,
     plan: Mapping[int, tuple[int, ...]],
+    under_way: Mapping[int, tuple[int, ...]],
     why: str,
     output: OutputFormat,
     timeout: float,
@@ -279,9 +297,43 @@ def _reassign(
     dry: bool,
     wait: bool,
 ) -> None:
-    if not plan:
+    """Ask for what is planned; wait for that and for what is under way already, if it is to be waited for."""
+    if under_way:
+        named = ", ".join(str(shard) for shard in sorted(under_way))
+        notes.print(f"Being moved there already: shards {named}; `kcoord shard list` shows their REPLICAS and IN-SYNC.")
+    if plan:
+        _ask_for(coordinator, plan, why, output, timeout, dry=dry)
+    elif not under_way:
         notes.print("Nothing has to move: the shards are where they are to be.")
         return
+    if dry:
+        return
+    if not wait:
+        if plan:
+            notes.print(
+                "The shards are being moved; `kcoord shard list` shows REPLICAS and IN-SYNC until that is done."
+            )
+        return
+    wanted = {**plan, **under_way}
+    _wait_until(
+        coordinator,
+        timeout,
+        lambda now: [s.shard for s in now.shards if s.shard in wanted and not _is_moved(s, wanted[s.shard])],
+        "not moved yet, and going on",
+    )
+    notes.print(f"Moved: {len(wanted)} of {counted(len(cluster.shards), 'shard')}.")
+
+
+def _ask_for(
+    coordinator: str,
+    plan: Mapping[int, tuple[int, ...]],
+    why: str,
+    output: OutputFormat,
+    timeout: float,
+    *,
+    dry: bool,
+) -> None:
+    """Ask the controller for what is planned, and return when it has begun; exit if any of it is refused."""
     shards = tuple(ShardReplicas(shard, replicas) for shard, replicas in sorted(plan.items()))
     with tool_errors_as_text():
         response = ask_controller(coordinators_of(coordinator), ReassignShards(shards, who_asks(), why, dry), timeout)
@@ -296,16 +348,6 @@ def _reassign(
         lambda now: [s.shard for s in now.shards if s.shard in plan and s.target != plan[s.shard]],
         "not begun: somebody has asked for other replicas since, or the controller was replaced; ask again for",
     )
-    if not wait:
-        notes.print("The shards are being moved; `kcoord shard list` shows REPLICAS and IN-SYNC until that is done.")
-        return
-    _wait_until(
-        coordinator,
-        timeout,
-        lambda now: [s.shard for s in now.shards if s.shard in plan and not _is_moved(s, plan[s.shard])],
-        "not moved yet, and going on",
-    )
-    notes.print(f"Moved: {len(plan)} of {counted(len(cluster.shards), 'shard')}.")
 
 
 def _is_moved(shard: ShardView, wanted: Sequence[int]) -> bool:

@@ -12,6 +12,7 @@ from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
+    DescribeCluster,
     DrainNode,
     DrainNodeResponse,
     ElectLeaders,
@@ -230,6 +231,73 @@ def test_while_nobody_says_who_has_a_shard_nothing_is_planned_and_no_node_may_go
     assert f"error: {subject} replicas on nodes that are not known now" in result.stderr
     assert "stop it" not in result.stderr
     assert result.exit_code == ExitCode.REFUSED_BY_STATE
+
+
+NODE_4_GOES = (
+    ShardDescription(0, "serving", 6, 4, (1, 2, 3, 4), (1, 2, 4), 90, 90, adding=(3,), removing=(4,)),
+    ShardDescription(1, "serving", 5, 1, (2, 1, 3), (1, 2, 3), 100, 95),
+)
+NODE_4_IS_OUT = (
+    ShardDescription(0, "serving", 7, 1, (1, 2, 3), (1, 2, 3), 95, 95),
+    ShardDescription(1, "serving", 5, 1, (2, 1, 3), (1, 2, 3), 100, 95),
+)
+AGAIN = pytest.mark.parametrize(
+    "arguments",
+    [
+        ("node", "remove", "4"),
+        ("shard", "reassign", "0", "--replicas", "1,2,3"),
+        ("shard", "reassign", "--nodes", "1,2,3"),
+    ],
+    ids=["node removed", "replicas named", "shards spread"],
+)
+STOP_IT = "Node 4 has no replica of any shard: stop it, and leave it stopped."
+
+
+def four_nodes(*, until_asked: int) -> tuple[Script, dict[Any, Any]]:
+    """Return nodes of which the fourth leads a shard that is being moved away, until they were asked so often."""
+    said, asked = script(leaders={0: 4, 1: 1}), 0
+
+    def describe(_: object) -> Any:
+        nonlocal asked
+        asked += 1
+        told = NODE_4_GOES if asked <= until_asked else NODE_4_IS_OUT
+        said.changes[1] = {"replication_factor": 3, "shards": told}
+        here = (msgspec.structs.replace(shard, status="following", adding=(), removing=()) for shard in told)
+        said.changes[2] = said.changes[3] = said.changes[4] = {"shards": tuple(here)}
+        if told is NODE_4_GOES:
+            said.changes[4] = {"shards": (msgspec.structs.replace(told[0], adding=(), removing=()),)}
+            said.changes[1]["shards"] = (msgspec.structs.replace(told[0], status="following"), told[1])
+        return said.describe(1)
+
+    return said, {DescribeCluster: describe, ReassignShards: accepts}
+
+
+@AGAIN
+def test_a_move_that_is_asked_for_again_is_waited_for_and_not_asked_for(arguments: tuple[str, ...]) -> None:
+    said, of_1 = four_nodes(until_asked=3)
+    with scripted_cluster(said, nodes=(1, 2, 3, 4), node_1=of_1) as nodes:
+        result = run(bootstrap(said, 1), *arguments, "--execute", "--wait")
+        assert asked_of(nodes[1], ReassignShards) == []
+        asked = len(asked_of(nodes[1], DescribeCluster))
+    assert "Being moved there already: shards 0;" in result.stderr
+    assert "Moved: 1 of 2 shards." in result.stderr
+    assert (STOP_IT in result.stderr) == (arguments[1] == "remove")
+    assert asked > 3
+    assert result.exit_code == 0
+
+
+@AGAIN
+def test_no_node_is_to_be_stopped_while_what_it_has_is_moved(arguments: tuple[str, ...]) -> None:
+    said, of_1 = four_nodes(until_asked=1_000)
+    with scripted_cluster(said, nodes=(1, 2, 3, 4), node_1=of_1):
+        late = run(bootstrap(said, 1), *arguments, "--execute", "--wait", timeout="1s")
+        at_once = run(bootstrap(said, 1), *arguments, "--execute")
+    assert "not moved yet, and going on: shards 0" in late.stderr
+    assert late.exit_code == ExitCode.TIMEOUT
+    assert at_once.exit_code == 0
+    for result in (late, at_once):
+        assert "stop it" not in result.stderr
+        assert "Nothing has to move" not in result.stderr
 
 
 def elected(request: Any) -> ElectLeadersResponse:
