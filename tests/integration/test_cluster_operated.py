@@ -91,6 +91,7 @@ def test_node_is_added_and_another_removed_while_members_commit(
 
         assert tool(everybody, "node", "drain", "1", "--execute", "--wait", "--timeout", "60").exit_code == 0
         assert tool(everybody, "node", "describe", "1").told["state"] == "draining"
+        assert not any(1 in shard["in_sync"] for shard in tool(everybody, "shard", "list").told)
         assert tool(everybody, "node", "undrain", "1", "--execute").exit_code == 0
         wait_until_well(cluster)
         tool(everybody, "shard", "elect", "--execute")

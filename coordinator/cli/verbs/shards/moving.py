@@ -148,8 +148,9 @@ def drain(
         notes.print(f"Warning: no other node may lead shards {kept} now: none that is in sync is there and ready.")
     end(dry=dry, does_something=True)
     if wait and not dry:
-        _wait_until(coordinator, timeout, lambda cluster: _leads(cluster, node), f"node {node} still leads")
-        notes.print(f"Node {node} leads nothing.")
+        what = f"node {node} still leads, or is in in-sync sets that can do without it"
+        _wait_until(coordinator, timeout, lambda cluster: _not_handed_over(cluster, node), what)
+        notes.print(f"Node {node} leads nothing, and is in no in-sync set that can do without it.")
 
 
 def undrain(
@@ -445,5 +446,11 @@ def _show_drain(node: int, response: DrainNodeResponse, output: OutputFormat) ->
     write_rows(output, ("SHARD", "LEADER", "NOTE"), rows)
 
 
-def _leads(cluster: ClusterView, node: int) -> list[int]:
-    return [shard.shard for shard in cluster.shards if shard.leader == node]
+def _not_handed_over(cluster: ClusterView, node: int) -> list[int]:
+    """Return the shards that a node leads, and those whose leaders have still to take it out of their in-sync sets."""
+    return [
+        each.shard
+        for each in cluster.shards
+        if each.leader == node
+        or (each.leader is not None and node in each.isr and len(each.isr) > cluster.min_insync_replicas)
+    ]

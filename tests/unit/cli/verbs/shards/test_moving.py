@@ -181,6 +181,29 @@ def test_a_node_is_asked_itself_to_be_drained_and_says_what_stays() -> None:
     assert DRY in result.stderr
 
 
+def test_a_drain_is_waited_for_until_no_in_sync_set_has_the_node_that_can_do_without_it() -> None:
+    said = script(leaders={0: 1, 1: 3, 2: None, 3: 1}, isr={2: (1, 2, 3), 3: (1, 2)})
+    isrs = [{0: (1, 2, 3), 1: (1, 2, 3)}, {0: (1, 3), 1: (3, 2, 1)}, {0: (1, 3), 1: (3, 1)}]
+
+    def describe(_: object) -> Any:
+        said.isr |= isrs.pop(0) if len(isrs) > 1 else isrs[0]
+        return said.describe(3)
+
+    with scripted_cluster(said, node_2={DrainNode: answers()}, node_3={DescribeCluster: describe}):
+        result = run(bootstrap(said, 1), "node", "drain", "2", "--execute", "--wait")
+    assert result.exit_code == 0, result.stderr
+    assert "Node 2 leads nothing, and is in no in-sync set that can do without it." in result.stderr
+    assert len(isrs) == 1, "it has returned while the leader of shard 1 had still to take it out"
+
+
+def test_shards_in_whose_in_sync_sets_a_drained_node_stays_are_named() -> None:
+    said = script(leaders={0: 1, 1: 3}, isr={0: (1, 3)})
+    with scripted_cluster(said, node_2={DrainNode: answers()}):
+        result = run(bootstrap(said, 1), "node", "drain", "2", "--execute", "--wait", timeout="1s")
+    assert "node 2 still leads, or is in in-sync sets that can do without it: shards 1" in result.stderr
+    assert result.exit_code == ExitCode.TIMEOUT
+
+
 def test_a_node_that_was_drained_is_filled_again() -> None:
     said = script()
     with scripted_cluster(said, node_2={DrainNode: answers()}) as nodes:
