@@ -5,7 +5,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from coordinator.config.section import LONGEST_MS, Addresses, ListenAddress, OwnAddress, Section, is_loopback, setting
+from coordinator.config.section import LONGEST_MS, Addresses, ListenAddress, Section, ToldAddress, is_loopback, setting
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster_node.settings import ClusterSettings
 from coordinator.protocol.text.addresses import parse_address
@@ -109,7 +109,7 @@ class PeersSettings(Section):
     listen: ListenAddress = setting(
         "127.0.0.1:9293", "HOST:PORT", "Where other nodes connect; port 0 takes a free one. No member ever does."
     )
-    advertised: OwnAddress = setting(
+    advertised: ToldAddress = setting(
         "", "HOST:PORT", "What other nodes are told to connect to, where that differs from `listen`; empty: the same."
     )
     security_protocol: Literal["auto", "SSL", "PLAINTEXT"] = setting(

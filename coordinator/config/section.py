@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
-from coordinator.protocol.text.addresses import parse_address
+from coordinator.protocol.text.addresses import is_every_address, parse_address
 from coordinator.protocol.text.durations import parse_duration_ms
 
 LONGEST_MS = 24 * 60 * 60 * 1000
@@ -58,6 +58,12 @@ def _refuse_what_is_no_address(value: str) -> str:
     return value
 
 
+def _refuse_every_address(value: str) -> str:
+    if value and is_every_address(parse_address(value, lowest_port=0)[0]):
+        raise ValueError(f"{value} is every address of this machine, and others are to be told one that they reach")
+    return value
+
+
 def _refuse_nothing(value: str) -> str:
     if not value:
         raise ValueError("must not be empty")
@@ -75,6 +81,8 @@ Names: TypeAlias = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_a
 """Several names; in a flag or the environment with commas between."""
 OwnAddress: TypeAlias = Annotated[str, AfterValidator(_refuse_what_is_no_address)]
 """HOST:PORT of this node, port 0 for any, or nothing."""
+ToldAddress: TypeAlias = Annotated[OwnAddress, AfterValidator(_refuse_every_address)]
+"""HOST:PORT of this node that others are told, port 0 for any, or nothing."""
 ListenAddress: TypeAlias = Annotated[OwnAddress, AfterValidator(_refuse_nothing)]
 """HOST:PORT of this node, port 0 for any."""
 

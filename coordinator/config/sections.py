@@ -25,8 +25,8 @@ from coordinator.config.mirror import MirrorSection
 from coordinator.config.section import (
     LONGEST_MS,
     ListenAddress,
-    OwnAddress,
     Section,
+    ToldAddress,
     is_loopback,
     section_of,
     setting,
@@ -71,7 +71,7 @@ class NodeSettings(Section):
     listen: ListenAddress = setting(
         "127.0.0.1:9292", "HOST:PORT", "Where members connect; port 0 takes a free one, which is printed."
     )
-    advertised: OwnAddress = setting(
+    advertised: ToldAddress = setting(
         "", "HOST:PORT", "What members are told to connect to, where that differs from `listen`; empty: the same."
     )
     shards: int = setting(

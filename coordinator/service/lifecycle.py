@@ -14,7 +14,7 @@ from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import Settings
 from coordinator.core.log.entry import StorageError
-from coordinator.protocol.text.addresses import Address, format_address, parse_address
+from coordinator.protocol.text.addresses import Address, format_address, is_every_address, parse_address
 from coordinator.runtime.disk.log_disk import LogDisk
 from coordinator.runtime.driver import TICK_MS
 from coordinator.runtime.process.ready_line import say_ready
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from coordinator.admin.node import Admin
 
 READY_LINE = "kcoord: listening on "
-_EVERY_ADDRESS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - refused without an advertised one
 
 
 class StartError(Exception):
@@ -47,17 +46,30 @@ async def bind(
     Raises StartError for one that is taken, and for one that nobody could be told.
     """
     host, port = parse_address(listen, lowest_port=0)
-    if host in _EVERY_ADDRESS and not advertised:
-        raise StartError(
-            f"{section}.listen is {listen}, which is every address of this machine: set {section}.advertised to the "
-            f"one that {whom} are to use, such as {socket.gethostname()}:{port}"
-        )
+    if why := why_untold(section, listen, advertised, whom):
+        raise StartError(why)
     try:
         bound_host, bound_port = await take(host, port)
     except ListenError as error:
         raise StartError(str(error)) from error
     told_host, told_port = parse_address(advertised, lowest_port=0) if advertised else (bound_host, bound_port)
+    if is_every_address(told_host):  # `listen` is a name, and stands for it
+        raise StartError(_is_every_address(f"{section}.listen", listen, section, whom, told_port))
     return told_host, told_port or bound_port
+
+
+def why_untold(section: str, listen: str, advertised: str, whom: str) -> str:
+    """Say why others could not be told the address that a section of the settings has; empty if they can."""
+    name, told = ("advertised", advertised) if advertised else ("listen", listen)
+    host, port = parse_address(told, lowest_port=0)
+    return _is_every_address(f"{section}.{name}", told, section, whom, port) if is_every_address(host) else ""
+
+
+def _is_every_address(setting: str, value: str, section: str, whom: str, port: int) -> str:
+    return (
+        f"{setting} is {value}, which is every address of this machine: set {section}.advertised to the one that "
+        f"{whom} are to use, such as {socket.gethostname()}:{port}"
+    )
 
 
 @contextlib.contextmanager

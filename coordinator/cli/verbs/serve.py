@@ -93,7 +93,9 @@ def check_config(
         sys.stdout.write(default_file())
         return
     with errors_as_lines():
-        _files_must_be_usable(load_settings(config, flags_of(settings=settings)))
+        loaded = load_settings(config, flags_of(settings=settings))
+        _files_must_be_usable(loaded)
+        _addresses_must_be_told(loaded)
     sys.stdout.write(f"{config or 'settings'}: OK\n")
 
 
@@ -111,6 +113,19 @@ def _files_must_be_usable(settings: "Settings") -> None:
         tls_of_peers(settings.peer_tls, log)
     log_ins_of(settings, log)
     rules_of(settings.authorization, log, lambda _: None)
+
+
+def _addresses_must_be_told(settings: "Settings") -> None:
+    """Raise ConfigError where others could not be told the address of a node with these settings."""
+    from coordinator.config import ConfigError
+    from coordinator.service.lifecycle import why_untold
+
+    own, peers = settings.node, settings.peers
+    why = [why_untold("node", own.listen, own.advertised, "members")]
+    if own.mode == "cluster":
+        why.append(why_untold("peers", peers.listen, peers.advertised, "other nodes"))
+    if any(why):
+        raise ConfigError([each for each in why if each])
 
 
 def version() -> None:

@@ -78,6 +78,27 @@ def test_an_address_that_nobody_can_be_told_is_refused_with_the_setting_that_is_
         run(bind("peers", "0.0.0.0:9", "", "other nodes", take))
 
 
+@pytest.mark.parametrize(
+    ("listen", "advertised", "why"),
+    [
+        ("0:5", "", "peers.listen is 0:5, which is every address"),
+        ("0.0:5", "", "peers.listen is 0.0:5, which is every address"),
+        ("[::]:5", "", "peers.listen is [::]:5, which is every address"),
+        ("127.0.0.1:5", "0.0.0.0:6", "peers.advertised is 0.0.0.0:6, which is every address"),
+        ("0.0.0.0:5", "[::]:6", "peers.advertised is [::]:6, which is every address"),
+        ("everywhere:5", "", "peers.listen is everywhere:5, which is every address"),
+    ],
+)
+def test_an_address_that_is_every_one_is_told_to_nobody(listen: str, advertised: str, why: str) -> None:
+    async def take(host: str, port: int) -> tuple[str, int]:
+        assert host == "everywhere", "it is not to be taken"
+        return "0.0.0.0", port
+
+    with pytest.raises(StartError) as refused:
+        run(bind("peers", listen, advertised, "other nodes", take))
+    assert str(refused.value).startswith(f"{why} of this machine: set peers.advertised to the one that other nodes")
+
+
 def test_what_others_are_told_is_what_is_advertised_with_the_port_that_was_free() -> None:
     async def take(host: str, port: int) -> tuple[str, int]:
         return host, port or 1234

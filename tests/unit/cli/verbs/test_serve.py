@@ -67,6 +67,27 @@ def test_settings_whose_files_are_not_there_are_not_ok(name: str, more: tuple[st
     assert "No such file" in err
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("node.advertised=0.0.0.0:9292", "error: --set node.advertised: 0.0.0.0:9292 is every address of this machine"),
+        ("peers.advertised=[::]:9293", "error: --set peers.advertised: [::]:9293 is every address of this machine"),
+        ("node.listen=0.0.0.0:9292", "error: node.listen is 0.0.0.0:9292, which is every address of this machine"),
+        ("node.listen=0:9292", "error: node.listen is 0:9292, which is every address of this machine"),
+        ("peers.listen=0.0.0.0:9293", "error: peers.listen is 0.0.0.0:9293, which is every address of this machine"),
+    ],
+)
+def test_settings_with_an_address_that_nobody_could_be_told_are_not_ok(given: str, why: str) -> None:
+    cluster = ("--set", "node.mode=cluster", "--set", "node.id=1", "--set", "peers.security_protocol=PLAINTEXT")
+    code, out, err = kcoord("check-config", *cluster, "--set", given)
+    assert (code, out) == (2, "")
+    assert err.startswith(why)
+
+
+def test_the_address_between_nodes_is_nothing_to_a_node_that_is_alone() -> None:
+    assert kcoord("check-config", "--set", "peers.listen=0.0.0.0:9293")[0] == 0
+
+
 def test_the_defaults_can_be_printed() -> None:
     assert kcoord("check-config", "--defaults") == (0, default_file(), "")
 
