@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from coordinator.core import effects as e
 from coordinator.core.cluster.image import Image, read_node
-from coordinator.core.cluster.znodes import Cluster, NodeState, ShardEntry
+from coordinator.core.cluster.znodes import CLUSTER, Cluster, NodeState, ShardEntry
 from coordinator.core.cluster_node.events import Event
 from coordinator.core.groups.soft.timeline import EventKind
 from coordinator.core.peers.events import PeerSaid
@@ -73,7 +73,8 @@ class ClusterChecker:
         """Hold a change of ZooKeeper's data to what has to be true of it."""
         before, lived = dict(self.image.shards()), self.image.live
         for path, node in change.items():
-            self.image = read_node(self.image, path, node)
+            if path != CLUSTER or self.image.cluster is None or node is None:  # it is what it was made as
+                self.image = read_node(self.image, path, node)
         for process in self.processes:
             live, former = self.image.live.get(process.number), lived.get(process.number)
             is_another = live is not None and (former is None or former.value.node_epoch != live.value.node_epoch)

@@ -1,15 +1,20 @@
 """Everything that can be made to go wrong in a simulated cluster, by name; each says whether it has done anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from coordinator.core.cluster.events import StateWanted
-from coordinator.core.cluster.znodes import NodeState, ShardEntry
+from coordinator.core.cluster.znodes import CLUSTER, Cluster, NodeState, ShardEntry, encode
+from coordinator.core.cluster.zookeeper import ZkApplied, ZkSet
 from coordinator.protocol.messages import DrainNode, ElectLeaders, ReassignShards
 from coordinator.protocol.parts import ShardReplicas
 from tests.helpers.planted_bugs import plant
 from tests.sim.cluster.disk import FAILING
+from tests.sim.zookeeper_servers import Servers
 
 if TYPE_CHECKING:
     from tests.sim.cluster.process import ClusterProcess
@@ -273,6 +278,48 @@ def _leave_all_alone(world: "ClusterWorld") -> bool:
     return True
 
 
+def other_numbers(cluster: Cluster, dice: Random) -> Cluster:
+    """Return other numbers of shards or of buckets, by which an entry has another place or none."""
+    if cluster.shards == 1 or dice.random() < 0.6:
+        shards = dice.choice([each for each in (1, 2, 3, 4, 8) if each != cluster.shards])
+        return msgspec.structs.replace(cluster, shards=shards)
+    buckets = [each for each in range(1, cluster.shards + 1) if each != cluster.buckets]
+    return msgspec.structs.replace(cluster, buckets=dice.choice(buckets))
+
+
+def write_by_hand(servers: Servers, values: Mapping[str, bytes]) -> None:
+    """Have a person write values in the place of those that are there."""
+    owner = servers.begin_session(10**6, lambda: None)
+    servers.heard(owner)
+    sets = tuple(ZkSet(path, data, servers.tree[path].version) for path, data in values.items())
+    assert isinstance(servers.multi(servers.servers[0], owner, sets), ZkApplied)
+    servers.expire(owner)
+
+
+def _change_cluster(world: "ClusterWorld") -> bool:
+    """Have somebody write another number of shards or buckets into `/cluster`, and put it right some time."""
+    made = len(dict(world.checker.image.shards())) == world.cluster.shards
+    if not made or world.cluster_as_made is not None or world.servers.is_away:
+        return False
+    world.cluster_as_made = world.servers.tree[CLUSTER].data
+    for process in world.processes:
+        process.may_meet_other_numbers = True
+    write_by_hand(world.servers, {CLUSTER: encode(other_numbers(world.cluster, world.dice))})
+    world.schedule.after(world.dice.choice((300, 2_000, 6_000)), put_cluster_right, world)
+    return True
+
+
+def put_cluster_right(world: "ClusterWorld") -> None:
+    """Have somebody write into `/cluster` what it was made with, if it says anything else; later if that cannot be."""
+    if world.cluster_as_made is None:
+        return
+    if world.servers.is_away:
+        world.schedule.after(HELD_MS[0], put_cluster_right, world)
+        return
+    write_by_hand(world.servers, {CLUSTER: world.cluster_as_made})
+    world.cluster_as_made = None
+
+
 def _expire(world: "ClusterWorld") -> bool:
     process = _some(world)
     if process is not None:
@@ -381,6 +428,7 @@ FAULT_OF: dict[str, Callable[["ClusterWorld"], bool]] = {
     "zookeeper-cut": _cut_zookeeper,
     "zookeeper-held": _held,
     "zookeeper-away": _leave_all_alone,
+    "cluster-changed": _change_cluster,
     "session-expired": _expire,
     "sessions-expired": _expire_all,
     "node-drained": _drain,

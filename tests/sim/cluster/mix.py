@@ -39,6 +39,10 @@ FAULTS = (
 )
 
 
+RARE_FAULTS = ("cluster-changed",)
+"""Each in one run of four, by its other faults: the histories of the other three are as if there were none of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterMix:
     """What is drawn once a run."""
@@ -69,6 +73,12 @@ class ClusterMix:
             f"{cluster.min_insync_replicas}, {self.clients} clients, a fault every {self.fault_every_ms} ms of "
             f"{self.faults}, sync {self.sync_delays_ms}, peers {self.peer_delays_ms}"
         )
+
+
+def _draw_faults(dice: Random) -> dict[str, int]:
+    faults = {name: dice.choice((0, 1, 1, 4)) for name in FAULTS}
+    rarely = Random(str(faults))
+    return faults | {name: rarely.choice((0, 0, 0, 3)) for name in RARE_FAULTS}
 
 
 def draw_cluster_mix(dice: Random, nodes: int) -> ClusterMix:
@@ -112,7 +122,7 @@ def draw_cluster_mix(dice: Random, nodes: int) -> ClusterMix:
         limits=limits,
         clients=dice.randint(2, 4),
         paces_ms=dice.choice(((10, 60, 200), (300, 1_500))),
-        faults={name: dice.choice((0, 1, 1, 4)) for name in FAULTS},
+        faults=_draw_faults(dice),
         fault_every_ms=dice.choice((300, 1_000, 2_500)),
         faulty_ms=dice.choice((10_000, 20_000)),
         sync_delays_ms=dice.choice(((1,), (1, 4), (1, 4, 60))),

@@ -191,6 +191,9 @@ MUTANTS: Final[Mapping[str, ClusterMutant]] = {
     "believes-any-number": ClusterMutant(
         "a number of shards that was changed is obeyed", office.believes_any_number, OtherNumbersWorld
     ),
+    "takes-office-by-any-number": ClusterMutant(
+        "a controller obeys a number of shards that was changed", office.takes_office_by_any_number, OtherNumbersWorld
+    ),
     "copy-takes-the-place": ClusterMutant("a copy ends the node beside it", office.copy_takes_the_place, TwinWorld),
     "state-of-a-former-life": ClusterMutant(
         "a drain is written in any life", office.state_of_a_former_life, KilledWhileDrainedWorld

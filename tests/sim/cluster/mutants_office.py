@@ -114,6 +114,12 @@ def believes_any_number() -> Patches:
     return [(Cluster, "why_not_as_made", lambda cluster, made: "")]
 
 
+def takes_office_by_any_number() -> Patches:
+    """A node that runs becomes controller by whatever number of shards and buckets there is by then."""
+    rightly = office.having_seen
+    return [(office, "having_seen", lambda controller, seen: rightly(controller, replace(seen, made=None)))]
+
+
 def older_buckets() -> Patches:
     """A node does not compare what ZooKeeper has with what it has seen there."""
 

@@ -48,6 +48,7 @@ TICK_MS = 100
 DRAIN_MS = 3_000
 LOOK_AGAIN_MS = 5
 START_AGAIN_MS = (50, 300, 1_500)
+SIGNS_OF_OTHER_NUMBERS = ("made with", "put right which of them is wrong")
 LONGEST_GAP_MS = 1_000
 """What the product's clock counts at most between two readings."""
 TOPIC_PARTITIONS = 3
@@ -97,6 +98,8 @@ class ClusterProcess:
         """The time by which its machine's clock is ahead of the right time of day."""
         self.halts: list[str] | None = None
         """Why it has halted, in a world in which it is to."""
+        self.may_meet_other_numbers = False
+        """Somebody has written other numbers of shards or buckets into `/cluster`, by which it may halt."""
         self.refusing: set[int] = set()
         """The shards of which a bug will keep the next append from the log."""
         self.refused: Counter[int] = Counter()
@@ -391,6 +394,11 @@ class ClusterProcess:
             loses_power = self.dice.random() < 0.3
             self.end(loses_power=loses_power, why=f"halts: {effect.why}" + loses_power * ", and loses power")
             self.schedule.after(self.dice.choice(START_AGAIN_MS), self.power_on)
+            return
+        if self.may_meet_other_numbers and any(sign in effect.why for sign in SIGNS_OF_OTHER_NUMBERS):
+            self._checker.coverage["halted by other numbers"] += 1
+            self.end(loses_power=False, why=f"halts: {effect.why}")
+            self.schedule.after(max(START_AGAIN_MS), self.power_on)
             return
         if self.halts is None:
             raise ViolationError("halted", f"{self.name} halts: {effect.why}")

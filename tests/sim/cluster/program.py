@@ -9,7 +9,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Final
 
-from tests.sim.cluster.mix import FAULTS
+from tests.sim.cluster.mix import FAULTS, RARE_FAULTS
 from tests.sim.cluster.mutants import MUTANTS, hunt_cluster
 from tests.sim.cluster.run import ClusterOutcome, run_cluster_seed
 
@@ -36,6 +36,8 @@ HAS_TO_HAPPEN: Final = (
     "disk failed to write",
     "start refused by a disk",
     *FAULTS,
+    *RARE_FAULTS,
+    "halted by other numbers",
 )
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from coordinator.core.cluster.observer import READ_ALL_MS
-from coordinator.core.cluster.znodes import CLUSTER, SHARDS, Cluster, encode
-from coordinator.core.cluster.zookeeper import ZkApplied, ZkSet
+from coordinator.core.cluster.znodes import CLUSTER, SHARDS, encode
 from tests.sim.cluster.checker import ViolationError
 from tests.sim.cluster.directed import HALTED_MS, SETTLED_MS
+from tests.sim.cluster.faults import other_numbers, write_by_hand
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.process import ClusterProcess
 from tests.sim.cluster.world import ClusterWorld
@@ -136,11 +136,7 @@ class OldValueWorld(ClusterWorld):
         return {path: node.data for path, node in self.servers.tree.items() if path.startswith(f"{SHARDS}/")}
 
     def _put(self, values: Mapping[str, bytes]) -> None:
-        owner = self.servers.begin_session(10**6, lambda: None)
-        self.servers.heard(owner)
-        sets = tuple(ZkSet(path, data, self.servers.tree[path].version) for path, data in values.items())
-        assert isinstance(self.servers.multi(self.servers.servers[0], owner, sets), ZkApplied)
-        self.servers.expire(owner)
+        write_by_hand(self.servers, values)
 
 
 class GarbledWorld(OldValueWorld):
@@ -227,12 +223,14 @@ class OtherNumbersWorld(OldValueWorld):
         schedule, dice = self.schedule, self.dice
         self._begin_at_rest(SETTLED_MS)
         had = {process: process.disk.disk.shards() for process in self.processes}
-        rightly, other = self.servers.tree[CLUSTER].data, _other_numbers(self.cluster, dice)
+        rightly, other = self.servers.tree[CLUSTER].data, other_numbers(self.cluster, dice)
         self._put({CLUSTER: encode(other)})
         schedule.tell("zookeeper", f"says {other.shards} shards in {other.buckets} buckets")
         self.faults += 1
         again = dice.sample(self.processes, dice.choice((1, 2, 3)))
-        again.sort(key=lambda process: not process.node.has_office)
+        if dice.random() < 0.7:
+            office = [process for process in self.processes if process.is_up and process.node.has_office]
+            again = [*office, *(process for process in again if process not in office)]
         loser = again[0] if dice.random() < 0.4 else None
         for process in again:
             schedule.run_until(schedule.now_ms + dice.choice((10, 500, 3_000)))
@@ -267,15 +265,6 @@ class OtherNumbersWorld(OldValueWorld):
                 raise ViolationError("OtherNumbers", f"{process.name} has not gone on")
             if process is not loser and process.disk.disk.shards() != had[process]:
                 raise ViolationError("OtherNumbers", f"{process.name} has given up logs: it had {had[process]}")
-
-
-def _other_numbers(cluster: Cluster, dice: Random) -> Cluster:
-    """Return other numbers of shards or of buckets, by which an entry has another place or none."""
-    if dice.random() < 0.6:
-        shards = dice.choice([each for each in (1, 2, 3, 4, 8) if each != cluster.shards])
-        return msgspec.structs.replace(cluster, shards=shards)
-    buckets = [each for each in range(1, cluster.shards + 1) if each != cluster.buckets]
-    return msgspec.structs.replace(cluster, buckets=dice.choice(buckets))
 
 
 def _garbled(bucket: bytes, dice: Random) -> bytes:

@@ -15,7 +15,7 @@ from coordinator.core.cluster.observer import READ_ALL_MS
 from coordinator.core.cluster.znodes import Cluster
 from tests.sim.cluster.checker import ClusterChecker, ViolationError, is_at_rest
 from tests.sim.cluster.clients import Client, Clients, Reader
-from tests.sim.cluster.faults import FAULT_OF, undrain
+from tests.sim.cluster.faults import FAULT_OF, put_cluster_right, undrain
 from tests.sim.cluster.mix import ClusterMix
 from tests.sim.cluster.peers import PeerNetwork
 from tests.sim.cluster.process import ClusterProcess
@@ -56,6 +56,8 @@ class ClusterWorld:
         self.copies: dict[int, tuple[int, Mapping[Path, bytes]]] = {}
         """By node: a copy of its disk from before, and how often that had been started."""
         self.no_bug_before_ms = 0
+        self.cluster_as_made: bytes | None = None
+        """The right value of `/cluster`, while somebody has written another one there."""
 
     @property
     def cluster(self) -> Cluster:
@@ -111,6 +113,7 @@ class ClusterWorld:
         self.schedule.tell("world", "is healed")
         self.peers.heal()
         self.servers.come_back()
+        put_cluster_right(self)
         self.mix = replace(self.mix, loses_watches=0.0)
         undrain(self)
         for process in self.processes:
