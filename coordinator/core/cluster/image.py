@@ -63,6 +63,11 @@ class Image:
             return self
         return replace(self, leader_epochs=other.leader_epochs, made=other.made)
 
+    @property
+    def joined(self) -> Cluster | None:
+        """Return the cluster by which buckets are found: as this process has joined it, before that as it is read."""
+        return self.made or (None if self.cluster is None else self.cluster.value)
+
     def bucket(self, shard: int) -> Versioned[Bucket] | None:
         """Return the bucket that a shard's entry belongs in; None if there is none, or none that can be read."""
         return None if self.cluster is None else self.buckets.get(bucket_of(shard, self.cluster.value.buckets))

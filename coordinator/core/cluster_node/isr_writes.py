@@ -82,9 +82,10 @@ class IsrWrites:
 
     def _made(self, change: ChangeIsr, image: Image) -> tuple[BucketChange, list[Joining]] | WriteOutcome | None:
         """Return the change of the bucket, or how it ends without being made; None until the bucket is read."""
-        if image.cluster is None:
+        cluster = image.joined
+        if cluster is None:
             return None
-        number = bucket_of(change.shard, image.cluster.value.buckets)
+        number = bucket_of(change.shard, cluster.buckets)
         bucket = image.buckets.get(number)
         if bucket is None or bucket.version < change.expected_version:
             return None

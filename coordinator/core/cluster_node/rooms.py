@@ -188,10 +188,10 @@ class Rooms:
 
     def observe_led(self, led: Iterable[int], now_ms: int) -> list[RoomEffect]:
         """Observe the buckets of the shards that are led now, besides who lives."""
-        cluster = self.registration.observer.image.cluster
+        cluster = self.registration.observer.image.joined
         if cluster is None:
             return []
-        buckets = sorted({bucket_path(bucket_of(shard, cluster.value.buckets)) for shard in led})
+        buckets = sorted({bucket_path(bucket_of(shard, cluster.buckets)) for shard in led})
         scope = Scope((CLUSTER, *buckets), (NODES_LIVE,))
         return [] if scope == self._observer.scope else self._observe(ReadAnew(scope), now_ms)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec.structs
 import pytest
 
 from coordinator.core.cluster.events import Registered, StateWanted
@@ -129,6 +130,25 @@ def test_a_bucket_that_cannot_be_known_is_read_once_a_while_for_what_is_to_be_wr
     world.tree[SHARDS_OF_0] = there
     world.settle(world.rooms.zookeeper(ZkChanged(1, SHARDS_OF_0, ZkAspect.NODE), world.now_ms))
     assert b'"isr":[1]' in world.tree[SHARDS_OF_0].data, "it is written as soon as it is put right"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, b"garbage", encode(msgspec.structs.replace(MADE, shards=2))],
+    ids=["removed", "garbage", "another number"],
+)
+def test_a_node_that_is_given_a_shard_changes_its_in_sync_set_whatever_cluster_says_by_then(said: bytes | None) -> None:
+    world = World()
+    world.settle(world.rooms.observe_led(set(), 0))
+    made = world.tree.pop(CLUSTER)
+    if said is not None:
+        world.tree[CLUSTER] = ZkNode(said, made.version + 1)
+    world.settle(world.rooms.zookeeper(ZkChanged(1, CLUSTER, ZkAspect.NODE), 0))
+    assert world.rooms.registration.observer.image.cluster is None
+    world.settle(world.rooms.observe_led({0}, 0))
+    world.rooms.writes.want(ChangeIsr(0, 4, world.tree[SHARDS_OF_0].version, (1,), 1))
+    world.settle([])
+    assert b'"isr":[1]' in world.tree[SHARDS_OF_0].data
 
 
 def test_a_node_that_takes_the_office_makes_no_shard_anew_that_it_has_seen_before_it_was_removed() -> None:
