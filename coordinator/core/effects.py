@@ -86,6 +86,11 @@ class ResolveOffsets(msgspec.Struct, frozen=True):
 
     lookup_id: int
     offsets: tuple[OffsetToResolve, ...]
+    asks_topics: bool = False
+    """True where the topics are to be asked for first, also those that are polled.
+
+    One may have been made again since the last poll. TopicsRead then comes before the answer.
+    """
 
 
 class WakeAt(msgspec.Struct, frozen=True):

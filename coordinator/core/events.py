@@ -215,8 +215,8 @@ class TopicsRead(msgspec.Struct, frozen=True):
     """Kafka's answer about watched topics: completes WatchTopics, then comes again whenever it was polled.
 
     A name that was asked for and is in neither mapping was not asked in this round. `absent` are topics that Kafka
-    says do not exist; `refused` names topics Kafka would not speak about, with the reason. When it `is_whole`, it
-    names every topic of the cluster, Kafka's own internal ones too.
+    says do not exist, which is told of polls alone and not of lookups; `refused` names topics Kafka would not speak
+    about, with the reason. When it `is_whole`, it names every topic of the cluster, Kafka's own internal ones too.
     """
 
     topics: Mapping[str, TopicMetadata]

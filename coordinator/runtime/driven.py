@@ -27,8 +27,8 @@ class KafkaReader(Protocol):
     def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Poll these topics from now on, and every other one too if all are wanted."""
 
-    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
-        """Find offsets in the background."""
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve], *, asks_topics: bool) -> None:
+        """Find offsets in the background, and ask for their topics before if that is wanted."""
 
 
 class Sender(Protocol):

@@ -360,8 +360,8 @@ class Driver:
                 self._sender.close_connection(connection_id, why)
             case WatchTopics(topics, lists_all):
                 self._kafka.watch_topics(topics, lists_all=lists_all)
-            case ResolveOffsets(lookup_id, offsets):
-                self._kafka.resolve_offsets(lookup_id, offsets)
+            case ResolveOffsets(lookup_id, offsets, asks_topics):
+                self._kafka.resolve_offsets(lookup_id, offsets, asks_topics=asks_topics)
             case WriteSnapshot(shard, end_offset, leader_epoch, records, index, is_last):
                 if self._is_draining:
                     return

@@ -1,7 +1,7 @@
 """Kafka of a node's virtual world: topics, their ends, and days on which it answers late, wrongly or not at all."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from coordinator.core.effects import ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset, TopicMetadata, TopicsRead
@@ -31,6 +31,8 @@ class FakeKafka:
     absent: set[TopicPartition] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     resolved: list[ResolveOffsets] = field(default_factory=list)
+    told: dict[str, TopicMetadata] = field(default_factory=dict)
+    """Topics as they were when they were read last, which is how a lookup tells of those that are polled."""
 
     def topic_id(self, topic: str) -> str:
         return self.ids.get(topic, f"id-{topic}")
@@ -43,7 +45,16 @@ class FakeKafka:
         }
         refused = {topic: why for topic, why in self.refused.items() if topic in watched}
         absent = frozenset(watched) - set(present) - set(refused)
+        self.told = {topic: known for topic, known in self.told.items() if topic not in absent} | present
         return TopicsRead(present, absent, refused, {1: ("broker", 9092)}, "kafka-1", lists_all)
+
+    def answer(self, asked: ResolveOffsets, watched: frozenset[str]) -> list[TopicsRead | OffsetsResolved]:
+        """Answer as the port does, which reads topics first where nobody polls them or where that is wanted."""
+        topics = {item.topic for item in asked.offsets}
+        if self.cannot_resolve or not (asked.asks_topics or topics - watched):
+            return [self.resolve(asked)]
+        read = replace(self.read(topics), absent=frozenset())
+        return [read, self.resolve(asked)]
 
     def resolve(self, asked: ResolveOffsets) -> OffsetsResolved:
         self.resolved.append(asked)
@@ -69,5 +80,6 @@ class FakeKafka:
             answers.append(ResolvedOffset(item.topic, item.partition, offset, leader_epoch=7))
         if self.answers_left:
             self.answers_left -= 1
-        topics = {} if self.cannot_resolve else self.read({item.topic for item in asked.offsets}).topics
+        names = set() if self.cannot_resolve else {item.topic for item in asked.offsets}
+        topics = {topic: self.told[topic] for topic in sorted(names) if topic in self.told}
         return OffsetsResolved(asked.lookup_id, tuple(answers), topics)

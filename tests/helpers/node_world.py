@@ -39,6 +39,7 @@ from coordinator.core.events import (
     ShardRecovered,
     SnapshotWritten,
     Ticked,
+    TopicsRead,
 )
 from coordinator.core.groups.hard.state import GroupState, ShardState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
@@ -132,7 +133,7 @@ class NodeWorld:
         """The times at which shards are to be read."""
         self.members: dict[int, Member] = {}
         self._events: deque[Event | MirrorAnswered] = deque()
-        self._late: list[OffsetsResolved] = []
+        self._late: list[TopicsRead | OffsetsResolved] = []
         self._is_working = False
         self._wake_at_ms: int | None = None
         self._ids = 0
@@ -327,13 +328,11 @@ class NodeWorld:
 
     def _resolve(self, asked: ResolveOffsets) -> None:
         if self.kafka.is_late:
-            self._late.append(self.kafka.resolve(asked))
+            self._late += self.kafka.answer(asked, self.watched)
             return
-        if self.kafka.is_away:
-            failed = replace(self.kafka, cannot_resolve=True).resolve(asked)
-            self.happen(failed)
-        else:
-            self.happen(self.kafka.resolve(asked))
+        kafka = replace(self.kafka, cannot_resolve=True) if self.kafka.is_away else self.kafka
+        for answer in kafka.answer(asked, self.watched):
+            self.happen(answer)
 
     # ---- members ----
 

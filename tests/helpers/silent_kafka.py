@@ -11,5 +11,5 @@ class SilentKafka:
     def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
         """Do nothing."""
 
-    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve], *, asks_topics: bool) -> None:
         """Do nothing."""

@@ -463,9 +463,12 @@ class Coordinator:
         answers = self._kafka.resolve(effect.offsets)
         topics, _ = self._kafka.metadata({asked.topic for asked in effect.offsets}, lists_all=False)
         resolved = events.OffsetsResolved(effect.lookup_id, answers, topics)
-        self.later(self.dice.choice((1, 5, 60)), partial(self._resolved, resolved))
+        is_read = effect.asks_topics and not self._kafka.is_away
+        self.later(self.dice.choice((1, 5, 60)), partial(self._resolved, resolved, is_read=is_read))
 
-    def _resolved(self, resolved: events.OffsetsResolved) -> None:
+    def _resolved(self, resolved: events.OffsetsResolved, *, is_read: bool) -> None:
+        if is_read:
+            self._topics_read(resolved.topics, frozenset(), is_whole=False)
         self.step(resolved)
 
 

@@ -53,6 +53,7 @@ _MOST_REFUSED_SAID = 20
 class _Lookup:
     lookup_id: int
     offsets: tuple[OffsetToResolve, ...]
+    asks_topics: bool = False
 
 
 @dataclass(slots=True)
@@ -127,10 +128,10 @@ class KafkaPort:
             self._topics = topics
             self._changed.notify()
 
-    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve], *, asks_topics: bool = False) -> None:
         """Find out where partitions begin, end or were at a time, and post OffsetsResolved."""
         with self._changed:
-            self._lookups.append(_Lookup(lookup_id, tuple(offsets)))
+            self._lookups.append(_Lookup(lookup_id, tuple(offsets), asks_topics))
             self._changed.notify()
 
     def close(self, timeout_s: float = 5.0) -> None:
@@ -203,7 +204,10 @@ class KafkaPort:
         self._log.critical("bug", why=f"Kafka cannot be asked {what}; the question is given up", exc_info=error)
         return f"it cannot be asked, by a bug of the coordinator's ({type(error).__name__})"
 
-    def _read_topics(self, topics: frozenset[str], *, lists_all: bool = False) -> ClusterView:
+    def _read_topics(
+        self, topics: frozenset[str], *, lists_all: bool = False, tells_absent: bool = True
+    ) -> ClusterView:
+        """Ask for topics and tell of them; absent ones as often as they are polled, since the core counts that."""
         if lists_all:
             view = self._known(self._kept.get().read_all_topics(topics))
         else:
@@ -222,9 +226,8 @@ class KafkaPort:
                     self._leaders.pop((topic.topic, partition), None)
                 else:
                     self._leaders[topic.topic, partition] = leader
-        self._emit(
-            TopicsRead(view.topics, view.absent, view.refused, view.brokers, view.cluster_id, is_whole=lists_all)
-        )
+        absent = view.absent if tells_absent else frozenset()
+        self._emit(TopicsRead(view.topics, absent, view.refused, view.brokers, view.cluster_id, is_whole=lists_all))
         return view
 
     def _ask_topics(self, names: Sequence[str]) -> ClusterView:
@@ -316,7 +319,7 @@ class KafkaPort:
                     return
                 lookup = self._lookups.pop(0)
             try:
-                found = self._look_up(lookup.offsets)
+                found = self._look_up(lookup.offsets, asks_topics=lookup.asks_topics)
             except Exception:
                 # Whatever it is, it is told to those that wait, who do not ask again by themselves.
                 with self._changed:
@@ -326,21 +329,21 @@ class KafkaPort:
             topics = {topic: known[topic] for topic in {asked.topic for asked in lookup.offsets} if topic in known}
             self._emit(OffsetsResolved(lookup.lookup_id, tuple(found), topics))
 
-    def _look_up(self, offsets: Sequence[OffsetToResolve]) -> list[ResolvedOffset]:
+    def _look_up(self, offsets: Sequence[OffsetToResolve], *, asks_topics: bool = False) -> list[ResolvedOffset]:
         """Ask; where a leader has moved, ask for metadata and then the new one, and of topics that nobody polls before.
 
-        What Kafka says it does not have is not asked about again.
+        So too with `asks_topics`. What Kafka says it does not have is not asked about again.
         """
         with self._changed:
             polled = self._topics
-        is_polled = polled.issuperset(asked.topic for asked in offsets)
+        is_polled = not asks_topics and polled.issuperset(asked.topic for asked in offsets)
         answers: dict[TopicPartition, ResolvedOffset] = {}
         left = list(offsets)
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
             if attempt or not is_polled or any((asked.topic, asked.partition) not in self._leaders for asked in left):
-                view = self._read_topics(frozenset(asked.topic for asked in left))
+                view = self._read_topics(frozenset(asked.topic for asked in left), tells_absent=False)
                 left = _leave_out_absent(view, left, answers)
             found = self._list_offsets(left) if left else []
             if len(found) == len(offsets) and all(answer.offset is not None for answer in found):

@@ -110,8 +110,8 @@ class World:
     def watch_topics(self, topics: frozenset[str], *, lists_all: bool) -> None:
         self.done.append(("watch", topics, lists_all))
 
-    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve]) -> None:
-        self.done.append(("resolve", lookup_id, tuple(offsets)))
+    def resolve_offsets(self, lookup_id: int, offsets: Sequence[OffsetToResolve], *, asks_topics: bool) -> None:
+        self.done.append(("resolve", lookup_id, tuple(offsets), asks_topics))
 
     def send_response(self, connection_id: int, correlation_id: int, response: Response) -> None:
         self.done.append(("respond", connection_id, correlation_id, response))
@@ -164,6 +164,7 @@ def test_effects_are_performed_in_the_order_of_the_step() -> None:
         CloseConnection(3, "replaced"),
         WatchTopics(frozenset({"t", "u"})),
         ResolveOffsets(4, (OffsetToResolve("t", 0, -2),)),
+        ResolveOffsets(5, (OffsetToResolve("t", 0, -1),), asks_topics=True),
         WriteSnapshot(2, 10, 0, (b"s",)),
     ]
     world = play(lambda *_: effects, lambda on: on.driver.connection_opened(1, "h", ANONYMOUS))
@@ -172,7 +173,8 @@ def test_effects_are_performed_in_the_order_of_the_step() -> None:
         ("push", 1, Probe()),
         ("close", 3, "replaced"),
         ("watch", frozenset({"t", "u"}), False),
-        ("resolve", 4, (OffsetToResolve("t", 0, -2),)),
+        ("resolve", 4, (OffsetToResolve("t", 0, -2),), False),
+        ("resolve", 5, (OffsetToResolve("t", 0, -1),), True),
         ("append", 2, 10, 0, (b"a", b"b")),
         ("snapshot", 2, 10, 0, (b"s",), 0, True),
     ]

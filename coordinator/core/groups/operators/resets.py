@@ -87,11 +87,15 @@ class Resets:
                     by_timestamp.append({})
                 by_timestamp[index][partition] = timestamp_ms
         question.open_lookups = len(by_timestamp)
-        for wanted in by_timestamp:
+        for index, wanted in enumerate(by_timestamp):  # the first one names every topic
             lookup_id = self._new_lookup_id()
             self._lookups[lookup_id] = (question, wanted)
             self._desk.effects.append(
-                ResolveOffsets(lookup_id, tuple(OffsetToResolve(*partition, at) for partition, at in wanted.items()))
+                ResolveOffsets(
+                    lookup_id,
+                    tuple(OffsetToResolve(*partition, at) for partition, at in wanted.items()),
+                    asks_topics=index == 0,
+                )
             )
         if not by_timestamp:
             self._decide(question)

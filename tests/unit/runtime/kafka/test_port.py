@@ -150,6 +150,36 @@ def test_a_lookup_tells_of_a_topic_that_nobody_polls_as_it_is_then() -> None:
             assert resolved.topics == {"u": TopicMetadata("u", topic_id, (1,))}
 
 
+def test_a_lookup_that_asks_for_topics_tells_first_of_one_that_was_made_again_since_the_last_poll() -> None:
+    kafka = ScriptedKafka()
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for_topic("t")
+        kafka.topic_ids["t"] = "again"
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)], asks_topics=True)
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+        read = inbox.events[inbox.events.index(resolved) - 1]
+    now = {"t": TopicMetadata("t", "again", (1,))}
+    assert resolved == OffsetsResolved(4, (ResolvedOffset("t", 0, 5),), now)
+    assert isinstance(read, TopicsRead)
+    assert read.topics == now
+
+
+def test_lookups_do_not_count_as_polls_that_found_a_topic_absent() -> None:
+    kafka = ScriptedKafka()
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for_topic("t")
+        read_topics = kafka.read_topics
+        kafka.read_topics = lambda names: replace(  # type: ignore[method-assign]
+            read_topics(names), topics={}, absent=names
+        )
+        for count in (1, 2):  # as often as the core takes for a sign that it was deleted
+            port.resolve_offsets(count, [OffsetToResolve("t", 0, LATEST)], asks_topics=True)
+            assert inbox.wait_for(OffsetsResolved, count)[-1].offsets[0].is_absent
+        assert not any(event.absent for event in inbox.wait_for(TopicsRead))
+
+
 def test_a_lookup_that_stays_unanswered_says_why() -> None:
     kafka = ScriptedKafka()
     kafka.leaders["t", 0] = 7

@@ -125,6 +125,25 @@ class TestWhereTo:
         results = reset(world, ResetTarget("u", 0, "shift", 5))
         assert (results[0].error, results[0].new_offset) == (ErrorCode.INVALID_REQUEST, None)
 
+    @pytest.mark.parametrize("is_read_by_others", [False, True])
+    @pytest.mark.parametrize(("kind", "value"), [("latest", None), ("offset", 300), ("timestamp", 1234)])
+    def test_topic_that_was_made_again_since_the_last_poll_is_the_one_that_is_meant(
+        self, kind: str, value: int | None, *, is_read_by_others: bool
+    ) -> None:
+        world = idle_group()
+        if is_read_by_others:
+            world.join("o", group_id="other")
+        world.kafka.ids["t"], world.kafka.begins[T0], world.kafka.ends[T0] = "id-again", 0, 300
+        assert reset(world, ResetTarget(*T0, kind, value)) == (ResetResult(*T0, old_offset=None, new_offset=300),)
+        world.poll_topics()
+        assert world.join("m2").owned[T0].offset == 300
+
+    def test_topics_are_read_once_for_all_that_is_asked_of_a_reset(self) -> None:
+        world = idle_group()
+        reset(world, to(20), ResetTarget(*T1, "latest"), is_dry_run=True)
+        assert [lookup.asks_topics for lookup in world.kafka.resolved[-2:]] == [True, False]
+        assert {item.partition for item in world.kafka.resolved[-2].offsets} == {0, 1}
+
     def test_partition_that_kafka_cannot_tell_of_refuses_itself_alone(self) -> None:
         world = idle_group()
         world.kafka.cannot_resolve = True
