@@ -133,6 +133,41 @@ def test_a_page_follows_what_changes_and_does_not_run_what_names_say(
     assert troubles == []
 
 
+HIDE = """() => {
+  Object.defineProperty(document, "hidden", { get: () => true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+
+def test_as_many_pages_as_are_open_follow_what_changes_over_one_stream(browser: Browser, stage: Stage) -> None:
+    context = browser.new_context(base_url=stage.console.url)
+    context.set_default_timeout(PATIENCE_MS)
+    context.add_init_script("window.setInterval = () => 0")  # pages are refreshed by what they hear alone
+    holders: list[Page] = []
+    context.on("request", lambda asked: holders.append(asked.frame.page) if asked.url.endswith("changes") else None)
+    pages = [context.new_page() for _ in range(7)]
+
+    def all_follow(group: str, streams: int) -> None:
+        assert eventually(lambda: pages[0].evaluate("true") and len(holders) >= streams)
+        with RawMember(stage.node_address, group, stage.topic) as member:
+            member.register()
+            for each in pages:
+                expect(each.locator("#live tbody tr").filter(has_text=group)).to_have_count(1)
+        assert len(holders) == streams
+
+    for each in pages:
+        each.goto("/groups")
+    assert pages[1].evaluate("fetch('/api/v1/overview').then((said) => said.status)") == 200
+    all_follow("seen-by-seven", 1)
+    pages.remove(holders[0])
+    holders[0].evaluate(HIDE)
+    all_follow("seen-by-six", 2)
+    pages.remove(holders[1])
+    holders[1].close()
+    all_follow("seen-by-five", 3)
+    context.close()
+
+
 def test_groups_are_found_with_the_keyboard_alone_and_the_filter_is_in_the_address(
     page: Page, troubles: list[str]
 ) -> None:

@@ -33,16 +33,59 @@
       waiting = setTimeout(refresh, Math.max(0, last + PAUSE_MS - Date.now()));
     }
   };
-  if (body.dataset.live === "yes") {
+
+  // A browser has six connections to a console, and a stream keeps one of them. So the pages that are seen share one
+  // stream: that of whichever has the lock, which passes what comes on to the others. Pages that are not seen have none.
+  const NAME = "kcoord-changes";
+  const AGAIN_MS = 15000;
+  const others = new BroadcastChannel(NAME);
+  let leave = () => {};
+  const take = (change) => {
+    if (change.is_cluster || !group || change.more > 0 || change.groups.includes(group)) {
+      soon();
+    }
+  };
+  const tell = (change) => {
+    others.postMessage(change);
+    take(change);
+  };
+  const listen = () => new Promise((end) => {
     const stream = new EventSource("/api/v1/changes");
-    stream.addEventListener("change", (event) => {
-      const change = JSON.parse(event.data);
-      if (change.is_cluster || !group || change.more > 0 || change.groups.includes(group)) {
-        soon();
+    stream.addEventListener("open", () => tell({ is_cluster: true })); // nobody has heard what changed before
+    stream.addEventListener("change", (event) => tell(JSON.parse(event.data)));
+    stream.addEventListener("error", () => {
+      if (stream.readyState === EventSource.CLOSED) { // the console has refused it
+        leave();
+        setTimeout(follow, AGAIN_MS);
       }
     });
-    document.addEventListener("visibilitychange", () => document.hidden || soon());
-    setInterval(soon, 15000); // ages grow also while nothing changes
+    leave = () => {
+      stream.close();
+      end();
+    };
+  });
+  const follow = () => {
+    leave();
+    if (document.hidden) {
+      return;
+    }
+    const asking = new AbortController();
+    leave = () => asking.abort();
+    if (navigator.locks) {
+      const turn = () => (asking.signal.aborted ? null : listen());
+      navigator.locks.request(NAME, { signal: asking.signal }, turn).catch(() => {}); // it has left before its turn
+    } else { // browsers have locks for localhost and TLS alone
+      listen();
+    }
+  };
+  if (body.dataset.live === "yes") {
+    others.addEventListener("message", (event) => take(event.data));
+    document.addEventListener("visibilitychange", () => {
+      follow();
+      document.hidden || soon();
+    });
+    follow();
+    setInterval(soon, AGAIN_MS); // ages grow also while nothing changes
   }
 
   document.addEventListener("keydown", (event) => {
