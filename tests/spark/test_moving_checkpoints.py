@@ -68,7 +68,7 @@ def test_checkpoint_becomes_a_group_and_the_group_starting_offsets(
 
     words = ("import", "spark-checkpoint", f"file:{checkpoint}", "--group", group, "-o", "json")
     dry = kcoord(node, *words)
-    assert "Batch 0 is the last one that is finished." in dry.stderr
+    assert f"Batch 0 of {checkpoint} is the last one that is finished." in dry.stderr
     assert "Batch 1 had begun and not finished, with 4 offsets" in dry.stderr
     assert [row["remark"] for row in dry.data] == ["batch 1, not finished, reads 8 to 10"] * 2
     kcoord(node, *words, "--execute", "--why", "a shared group")

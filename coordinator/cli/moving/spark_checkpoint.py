@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -23,6 +22,7 @@ from coordinator.protocol.ids import MAX_OFFSET, TopicPartition, why_bad_partiti
 from coordinator.protocol.text.counts import counted
 
 _NUMBER: Final = re.compile(r"\d{1,18}")
+_LOCATION: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _NO_OFFSET: Final = "-"
 _CRC_MAGIC: Final = b"crc\0"
 _MOST_NAMED: Final = 20
@@ -53,16 +53,22 @@ class SourcePosition:
 
 
 def local_directory(text: str) -> Path:
-    """Return the directory that a checkpoint's location names; raises CheckpointError where it is not a local one."""
-    parts = urlsplit(text)
-    if not parts.scheme:
+    """Return the directory that a checkpoint's location names; raises CheckpointError where it is not a local one.
+
+    It is taken apart as Hadoop's Path does: what follows `file:` is the name as it stands, also with %, # and ?.
+    """
+    parts = _LOCATION.fullmatch(text)
+    if parts is None:
         return Path(text)
-    if parts.scheme != "file" or parts.netloc not in {"", "localhost"}:
+    scheme, host, path = parts.groups(default="")
+    if scheme.lower() != "file" or host not in {"", "localhost"}:
         raise CheckpointError(
             f"{text} is not on this machine: copy the directory here, with its hidden files (`hdfs dfs -get`, `aws s3 "
             "cp --recursive`), and name the copy"
         )
-    return Path(unquote(parts.path))
+    if not path.startswith("/"):
+        raise CheckpointError(f"{text} is no whole path: after file: a directory is named from / on")
+    return Path(path)
 
 
 def read_checkpoint(directory: Path, source: str | None = None) -> SourcePosition:

@@ -1,6 +1,7 @@
 """`kcoord import …`: what a query's checkpoint or a group of Kafka has done becomes the offsets of a group."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -53,11 +54,12 @@ def spark_checkpoint(
     """Take over what a query of format("kafka") has finished; a batch that it has only begun does not count."""
     dry = is_dry(execute=execute, dry_run=dry_run)
     try:
-        position = read_checkpoint(local_directory(directory), source)
+        place = local_directory(directory)
+        position = read_checkpoint(place, source)
     except CheckpointError as error:
         notes.error(str(error), DocCode.FILE)
         raise typer.Exit(ExitCode.ERROR) from error
-    _tell_batches(position)
+    _tell_batches(place, position)
     code = _why_not_without_state(dry=dry) if position.has_state and not without_state else ExitCode.OK
     targets = [ResetTarget(*partition, ResetKind.OFFSET, offset) for partition, offset in position.offsets.items()]
     remarks = dict(_unfinished(position))
@@ -88,11 +90,11 @@ def _why_not_without_state(*, dry: bool) -> int:
     return ExitCode.REFUSED_BY_STATE
 
 
-def _tell_batches(position: SourcePosition) -> None:
+def _tell_batches(place: Path, position: SourcePosition) -> None:
     if position.batch_id is None:
-        notes.print("No batch is finished: the position is where the query began.")
+        notes.print(f"No batch of {place} is finished: the position is where the query began.")
     else:
-        notes.print(f"Batch {position.batch_id} is the last one that is finished.")
+        notes.print(f"Batch {position.batch_id} of {place} is the last one that is finished.")
     if not position.unfinished:
         return
     begun = ", ".join(map(str, position.unfinished[:20])) + (", …" if len(position.unfinished) > 20 else "")

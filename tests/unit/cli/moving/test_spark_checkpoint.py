@@ -222,7 +222,12 @@ class TestNoCheckpoint:
     [
         ("/data/cp", "/data/cp"),
         ("cp", "cp"),
-        ("file:/data/my%20cp", "/data/my cp"),
+        ("/data/my%20cp#1?", "/data/my%20cp#1?"),
+        ("file:/data/my%20cp", "/data/my%20cp"),
+        ("file:///data/orders#2", "/data/orders#2"),
+        ("file:/data/orders?a=b", "/data/orders?a=b"),
+        ("file:/data/new\nline", "/data/new\nline"),
+        ("./by:night", "by:night"),
         ("file:///data/cp", "/data/cp"),
         ("file://localhost/data/cp", "/data/cp"),
     ],
@@ -234,6 +239,12 @@ def test_local_directories(text: str, path: str) -> None:
 @pytest.mark.parametrize("text", ["hdfs://name/cp", "s3a://bucket/cp", "abfss://c@a/cp", "file://other/cp"])
 def test_directories_elsewhere_are_refused(text: str) -> None:
     with pytest.raises(CheckpointError, match="is not on this machine: copy the directory here"):
+        local_directory(text)
+
+
+@pytest.mark.parametrize("text", ["file:", "file://", "file:cp", "file://localhost"])
+def test_file_that_is_not_named_from_the_root_on_is_refused(text: str) -> None:
+    with pytest.raises(CheckpointError, match="is no whole path"):
         local_directory(text)
 
 

@@ -50,7 +50,7 @@ def test_dry_run_shows_what_is_set_and_what_is_read_again_and_makes_no_group(
         "g      t      1          -               30          -      would-set  -\n"
     )
     first, second, third = ran.stderr.splitlines()
-    assert first == "Batch 0 is the last one that is finished."
+    assert first == f"Batch 0 of {checkpoint} is the last one that is finished."
     assert second.startswith("Warning: Batch 1 had begun and not finished, with 5 offsets. That is read again")
     assert (third, ran.exit_code) == (DRY, 0)
     assert not world.state(0).groups
