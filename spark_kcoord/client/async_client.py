@@ -52,7 +52,7 @@ class AsyncClient:
         self._client = Client(coordinators, timeout=timeout, security=security)
 
     @classmethod
-    def from_context(cls, name: str = "", *, timeout: Duration = DEFAULT_TIMEOUT_S) -> Self:
+    def from_context(cls, name: str | None = None, *, timeout: Duration = DEFAULT_TIMEOUT_S) -> Self:
         """Return a client of a cluster by its name, as `Client.from_context` does."""
         made = cls.__new__(cls)
         made._client = Client.from_context(name, timeout=timeout)

@@ -92,16 +92,19 @@ class Client:
             raise SettingError(f"'coordinators' cannot be used: {error}.") from None
 
     @classmethod
-    def from_context(cls, name: str = "", *, timeout: Duration = DEFAULT_TIMEOUT_S) -> Self:
+    def from_context(cls, name: str | None = None, *, timeout: Duration = DEFAULT_TIMEOUT_S) -> Self:
         """Return a client of a cluster by its name in `~/.config/kcoord/config.toml`; without one, of its current one.
 
-        Raises SettingError, which names the nearest context there is.
+        Raises SettingError, which names the nearest context there is; also for an empty name.
         """
+        if name == "":
+            raise SettingError("The name of the context is empty: name a cluster, or give None for the current one.")
         try:
             contexts = contexts_of_user(os.environ)
-            if not (name or contexts.current):
+            meant = contexts.current if name is None else name
+            if not meant:
                 raise SettingError(f"{contexts.path} names no current context: give a name.")
-            found = contexts.named(name or contexts.current)
+            found = contexts.named(meant)
         except SecurityError as error:
             raise SettingError(f"The context cannot be used: {error}.") from None
         return cls(found.coordinator, timeout=timeout, security=found.settings)

@@ -58,6 +58,9 @@ def contexts_in_file() -> Contexts:
 def take_context(context: typer.Context, name: str | None) -> None:
     """Have the verb that follows use a context: the one named, else that of the file; ends with a usage error."""
     _in_force.set(None)
+    if name == "":  # as an unset variable of a script leaves it; the verb is meant for one cluster and not for another
+        notes.error("--context is empty: name a cluster, or leave --context out for the one of the file", DocCode.INPUT)
+        raise typer.Exit(ExitCode.USAGE)
     if name is None and contexts_path(os.environ) is None:
         return
     try:

@@ -84,6 +84,14 @@ def test_a_context_that_there_is_not_is_a_usage_error_with_the_nearest(contexts)
     assert "no context 'prd'; the nearest is 'prod'" in said
 
 
+def test_an_empty_name_is_refused_and_an_empty_variable_is_none(contexts, coordinator, monkeypatch) -> None:
+    contexts(f'context = "prod"\n[contexts.prod]\ncoordinator = "{coordinator}"\n')
+    code, said = kcoord("--context", "", *LIST)
+    assert (code, "--context is empty: name a cluster" in said) == (2, True), said
+    monkeypatch.setenv("KCOORD_CONTEXT", "")
+    assert kcoord(*LIST) == FOUND
+
+
 def test_a_broken_file_keeps_nobody_from_verbs_that_need_none(contexts, coordinator) -> None:
     contexts("[")
     code, said = kcoord(*LIST, "--coordinator", coordinator)

@@ -373,6 +373,9 @@ class TestSettings:
         assert repr(AsyncClient.from_context("live")) == "AsyncClient('a:1,b:2', timeout=10)"
         with pytest.raises(client_errors.SettingError, match="no context 'life'; the nearest is 'live'"):
             Client.from_context("life")
+        for kind in (Client, AsyncClient):
+            with pytest.raises(client_errors.SettingError, match="The name of the context is empty"):
+                kind.from_context("")
         with pytest.raises(client_errors.SettingError, match="names no current context"):
             Client.from_context()
 
