@@ -262,7 +262,13 @@ class Session:
                     ErrorCode.FRAME_TOO_LARGE,
                     f"{name} of {type(request).__name__} has {len(items)} items and may have {MAX_LIST_ITEMS}",
                 )
-        message = encode_message(request)
+        try:
+            message = encode_message(request)
+        except OverflowError:
+            name = type(request).__name__
+            raise LocalProtocolError(
+                ErrorCode.INVALID_REQUEST, f"{name} has a number that is too large for a message"
+            ) from None
         self._must_fit(request, message, self.limits.frame_bytes)
         correlation_id = self._next_id
         while correlation_id in self._asked:

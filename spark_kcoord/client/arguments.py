@@ -133,9 +133,11 @@ def _state(name: str, text: str) -> GroupStatus:
 
 
 def at_least(name: str, value: int | None, least: int) -> int | None:
-    """Return a number that is not below the least."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-        raise SettingError(f"'{name}' is {value!r} and has to be a number from {least} on.")
+    """Return a number that is not below the least, and that a message holds."""
+    if value is not None and (
+        isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MAX_OFFSET
+    ):
+        raise SettingError(f"'{name}' is {value!r} and has to be a number from {least} to {MAX_OFFSET}.")
     return value
 
 

@@ -63,7 +63,9 @@ def test_every_place_reads_a_duration_alike(read: Callable[[str], int], text: st
 
 
 @pytest.mark.parametrize("read", WHERE_DURATIONS_COME_IN, ids=lambda read: read.__name__)
-@pytest.mark.parametrize("text", ["P", "PT", "P1Y", "PT-5M", "", "soon", "-5m", "15 minutes", "1e3s", "٣s", "9" * 13])
+@pytest.mark.parametrize(
+    "text", ["P", "PT", "P1Y", "PT-5M", "", "soon", "-5m", "15 minutes", "1e3s", "٣s", "9" * 13, "9" * 12 + "d"]
+)
 def test_every_place_refuses_what_is_none(read: Callable[[str], int], text: str) -> None:
     with pytest.raises((typer.BadParameter, OptionError)):
         read(text)
@@ -83,6 +85,16 @@ def test_a_time_out_out_of_bounds_is_refused(text: str) -> None:
 def test_a_number_without_a_unit_says_so() -> None:
     with pytest.raises(ValueError, match="'15' has no unit, as 15m, 90s, 500ms or PT15M have"):
         parse_duration_ms("15")
+
+
+@pytest.mark.parametrize("text", ["106751991168d", "P106751991168D", f"P{'9' * 12}DT{'9' * 12}H"])
+def test_a_duration_that_no_message_holds_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is longer than 9223372036854775807 ms"):
+        parse_duration_ms(text)
+
+
+def test_the_longest_duration_of_whole_days_is_read() -> None:
+    assert 2**63 > parse_duration_ms("106751991167d") > 2**63 - 86_400_000
 
 
 @given(some.text(max_size=12), some.sampled_from([None, "ms", "s"]))

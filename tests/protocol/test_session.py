@@ -186,6 +186,16 @@ class TestHello:
             assert breaks(Session(role), frame(body)).code is ErrorCode.INVALID_REQUEST
 
 
+class TestNumbers:
+    @pytest.mark.parametrize("number", [2**64, -(2**63) - 1])
+    def test_a_request_with_a_number_that_no_message_holds_is_not_sent_and_the_session_goes_on(self, number):
+        member = open_pair().member
+        with pytest.raises(LocalProtocolError, match="ListGroupEvents has a number that is too large") as refused:
+            member.send_request(m.ListGroupEvents("g", number))
+        assert (refused.value.code, member.unanswered) == (ErrorCode.INVALID_REQUEST, 0)
+        member.send_request(m.ListGroupEvents("g", 5))
+
+
 class TestStates:
     @pytest.mark.parametrize(("state", "step"), list(itertools.product(State, Step)))
     def test_each_step_leads_where_the_table_says_or_nowhere(self, state, step):

@@ -23,7 +23,7 @@ from coordinator.cli.parts.tables import OutputFormat
 from coordinator.cli.parts.which_groups import AllGroups, Match, SomeGroup, ask_each, groups_meant
 from coordinator.cli.parts.which_partitions import AllTopics, Topics, must_be_one_scope, named_partitions
 from coordinator.client.operating.author import who_asks
-from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.ids import MAX_OFFSET, TopicPartition
 from coordinator.protocol.messages.operators import (
     CancelResets,
     CancelResetsResponse,
@@ -43,7 +43,9 @@ def reset_offsets(
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset there is.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="The end.")] = False,
     to_current: Annotated[bool, typer.Option("--to-current", help="Where it is; without an offset the end.")] = False,
-    to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N", min=0, help="This offset.")] = None,
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", metavar="N", min=0, max=MAX_OFFSET, help="This offset.")
+    ] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option("--to-datetime", metavar="TIME", help="The first record since 2026-01-31T06:30:00.000 (UTC)."),
@@ -53,7 +55,14 @@ def reset_offsets(
         typer.Option("--by-duration", metavar="DURATION", help="The first record of the last 15m, or PT15M."),
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="So many records on, or back when it is negative.")
+        int | None,
+        typer.Option(
+            "--shift-by",
+            metavar="N",
+            min=-MAX_OFFSET,
+            max=MAX_OFFSET,
+            help="So many records on, or back when it is negative.",
+        ),
     ] = None,
     from_file: Annotated[
         Path | None,

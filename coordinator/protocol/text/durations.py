@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+_LONGEST_MS: Final = 2**63 - 1
+"""The largest number of a message."""
 _UNIT_US: Final = {
     "us": 1,
     "ms": 1_000,
@@ -28,7 +30,7 @@ def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
     iso = _ISO.fullmatch(wanted)
     if iso is not None and wanted != "p":
         fraction_us = int((iso["f"] or "0").ljust(6, "0"))
-        return (sum(int(iso[unit] or 0) * _UNIT_US[unit] for unit in "dhms") + fraction_us) // 1_000
+        return _bounded(text, sum(int(iso[unit] or 0) * _UNIT_US[unit] for unit in "dhms") + fraction_us)
     short = _SHORT.fullmatch(wanted)
     if short is None:
         raise ValueError(f"{text!r} is no duration such as 15m, 90s, 500ms or PT15M")
@@ -36,4 +38,11 @@ def parse_duration_ms(text: str, *, bare_unit: str | None = None) -> int:
     if not unit and bare_unit is None:
         raise ValueError(f"{text!r} has no unit, as 15m, 90s, 500ms or PT15M have")
     unit_us = _UNIT_US[unit or bare_unit or ""]
-    return (int(whole) * unit_us + int((fraction or "0").ljust(6, "0")) * unit_us // 1_000_000) // 1_000
+    return _bounded(text, int(whole) * unit_us + int((fraction or "0").ljust(6, "0")) * unit_us // 1_000_000)
+
+
+def _bounded(text: str, duration_us: int) -> int:
+    """Return a duration in milliseconds; raises ValueError for one that no message holds."""
+    if duration_us // 1_000 > _LONGEST_MS:
+        raise ValueError(f"{text!r} is longer than {_LONGEST_MS} ms")
+    return duration_us // 1_000

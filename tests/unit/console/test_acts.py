@@ -122,6 +122,7 @@ def test_a_reset_leads_where_its_words_say(to: str, value: str, found: tuple[str
         ("reset-offsets", {"to": "shift", "value": "²"}, "'value': '²' is not a number of records"),
         ("reset-offsets", {"to": "timestamp", "value": "soon"}, "'value': 'soon' is not a time such as"),
         ("reset-offsets", {"to": "duration", "value": "15"}, "'value': '15' has no unit"),
+        ("reset-offsets", {"to": "duration", "value": "999999999999d"}, "'value': '999999999999d' is longer than"),
         ("pause", {"dry_run": False}, "'why' is missing: say the reason"),
         ("pause", {"dry_run": False, "why": " "}, "'why' is missing: say the reason"),
         ("pause", {"why": "a\nb"}, "'why' is one line of at most 1000 printable characters"),

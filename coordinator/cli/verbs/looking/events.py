@@ -23,6 +23,7 @@ from coordinator.cli.parts.which_partitions import format_partitions
 from coordinator.client.operating.what_is_asked import parse_kind, parse_since
 from coordinator.client.refusals import refusal_of
 from coordinator.client.request import LogInFailedError, RequestError, ask
+from coordinator.protocol.ids import MAX_OFFSET
 from coordinator.protocol.messages import ListGroupEvents, ListGroupEventsResponse
 from coordinator.protocol.parts import GroupEvent
 
@@ -46,7 +47,7 @@ def _read(parse: Callable[[], _Read]) -> _Read:
 def events(
     group: Group,
     coordinator: Coordinator,
-    after: Annotated[int, typer.Option(help="Only events after this sequence number.", min=0)] = 0,
+    after: Annotated[int, typer.Option(help="Only events after this sequence number.", min=0, max=MAX_OFFSET)] = 0,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="WHEN", help="Only events of the last 15m, or since 2026-01-31T06:30:00Z."),

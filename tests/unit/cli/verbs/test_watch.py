@@ -84,7 +84,7 @@ def test_a_table_has_its_header_once_and_nothing_that_a_terminal_obeys(watched) 
 
 @pytest.mark.parametrize("verb", [("watch", "g"), ("wait", "g", "--stable")])
 def test_a_pause_that_no_system_makes_is_refused(verb: tuple[str, ...]) -> None:
-    asked = ["group", *verb, "--every", "999999999999d", "--coordinator", "127.0.0.1:1"]
+    asked = ["group", *verb, "--every", "99999999999d", "--coordinator", "127.0.0.1:1"]
     result = CliRunner().invoke(app, asked)
     assert (result.exit_code, "is longer than 365 d" in result.stderr) == (2, True)
 

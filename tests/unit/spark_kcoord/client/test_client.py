@@ -330,6 +330,7 @@ class TestSettings:
             (lambda: Client("a:1").events("g", kinds="rebalanced"), "is 'rebalance' meant?"),
             (lambda: Client("a:1").events("g", datetime(2026, 1, 1)), "has no time zone"),  # noqa: DTZ001
             (lambda: Client("a:1").events("g", "yesterday"), "neither a duration such as 15m nor a time"),
+            (lambda: Client("a:1").events("g", after=2**63), "'after' is 9223372036854775808"),
             (lambda: Client("a:1").lag(""), "'group' cannot be used: it is empty"),
             (lambda: Client("a:1").wait("g"), "Nothing is waited for"),
             (lambda: Client("a:1").wait("g", lag_below=0), "'lag_below' is 0"),
