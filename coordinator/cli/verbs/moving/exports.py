@@ -93,12 +93,13 @@ def export(
         if found.has_members:
             notes.error(f"{found.say_members()}: Kafka takes offsets of a group without members only.", DocCode.STATE)
             code = ExitCode.REFUSED_BY_STATE
+            if not dry:
+                raise typer.Exit(code)
         good = {(each.topic, each.partition) for each in results if each.error is ErrorCode.NONE}
-        if not dry and code == ExitCode.OK and good:
+        if not dry and good:
             refused = groups.write(name, {partition: wanted[partition] for partition in wanted if partition in good})
             results = written(results, refused)
-    is_done = not dry and code == ExitCode.OK
-    end_with_offsets([Outcome(name, tuple(results), kept)], output or OutputFormat.TABLE, dry=not is_done, code=code)
+    end_with_offsets([Outcome(name, tuple(results), kept)], output or OutputFormat.TABLE, dry=dry, code=code)
 
 
 def _tell(described: DescribeGroupResponse, coordinator: str, timeout: float) -> None:

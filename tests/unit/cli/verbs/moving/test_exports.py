@@ -1,9 +1,14 @@
-"""`kcoord export` to standard output, on the real core."""
+"""`kcoord export` to standard output and to a group of Kafka, on the real core."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
+from coordinator.cli.moving.kafka_groups import Committed, KafkaGroup
 from coordinator.protocol.messages.operators import ResetOffsets, ResetOffsetsResponse
 from coordinator.protocol.parts import NewGroup, ResetTarget
 from tests.helpers.node_world import NodeWorld
@@ -92,3 +97,50 @@ def test_nothing_is_written_where_kafka_cannot_say_what_it_has(run: Run, world: 
     world.kafka.cannot_resolve = True
     ran = run(world, "export", "g", "--as", "csv")
     assert (ran.exit_code, ran.stdout) == (4, "")
+
+
+@dataclass
+class OneKafkaGroup:
+    """The groups of a Kafka that has one; remembers what is written."""
+
+    found: KafkaGroup
+    written: list[object] = field(default_factory=list)
+
+    def read(self, _: str) -> KafkaGroup:
+        return self.found
+
+    def write(self, *written: object) -> dict[object, str]:
+        self.written.append(written)
+        return {}
+
+
+@pytest.fixture
+def kafka_group(monkeypatch: pytest.MonkeyPatch) -> OneKafkaGroup:
+    """Return a group of Kafka that two members are in."""
+    groups = OneKafkaGroup(KafkaGroup("g", "Stable", "classic", 2, {("t", 0): Committed(10)}))
+
+    @contextmanager
+    def meant(*_: object) -> Iterator[Any]:
+        yield groups
+
+    monkeypatch.setattr("coordinator.cli.verbs.moving.exports.kafka_meant", meant)
+    return groups
+
+
+def test_group_of_kafka_that_has_members_is_refused_and_is_no_dry_run(
+    run: Run, world: NodeWorld, kafka_group: OneKafkaGroup
+) -> None:
+    words = ("export", "g", "--as", "kafka-group")
+    refused = (
+        "error: Kafka's group 'g' has 2 members and is Stable: Kafka takes offsets of a group without members only"
+    )
+    shown = run(world, *words)
+    assert (shown.exit_code, refused in shown.stderr) == (4, True)
+    assert ("would-set" in shown.stdout, "This was a dry run" in shown.stderr) == (True, True)
+    ran = run(world, *words, "--execute")
+    assert (ran.exit_code, ran.stdout, kafka_group.written) == (4, "", [])
+    assert ran.stderr.startswith(refused)
+    assert len(ran.stderr.splitlines()) == 1
+    kafka_group.found = KafkaGroup("g", "Empty", "classic", 0, {})
+    done = run(world, *words, "--execute")
+    assert (done.exit_code, "would-set" in done.stdout, len(kafka_group.written)) == (0, False, 1)
