@@ -8,6 +8,8 @@ import typer
 from coordinator.cli.parts.exits import ExitCode, notes
 from coordinator.cli.parts.surveying import every_group
 from coordinator.client.operating.what_is_asked import filter_groups
+from coordinator.client.request import RequestError
+from coordinator.protocol.errors import LocalProtocolError
 from coordinator.protocol.text.counts import counted
 
 SomeGroup = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group's id.", show_default=False)]
@@ -48,7 +50,8 @@ def ask_each(groups: Sequence[str], ask: Callable[[str], _Answer]) -> tuple[dict
     """Ask about one group after the other; return the answers by group and the exit code of the first refusal, or 0.
 
     A group that is refused, which has been shown by then and is named here, does not keep the others from being asked
-    about; a coordinator that does not answer does, and so does Ctrl-C, which leaves what has been answered to be shown.
+    about; a coordinator that does not answer, cannot be reached or lets nobody in does, and so does Ctrl-C. What has
+    been answered by then is shown.
     """
     answers: dict[str, _Answer] = {}
     code = 0
@@ -66,6 +69,17 @@ def ask_each(groups: Sequence[str], ask: Callable[[str], _Answer]) -> tuple[dict
             code = code or refused.exit_code
             if len(groups) > 1:
                 notes.print(f"That was group '{group}'.")
-            if refused.exit_code == ExitCode.TIMEOUT:
+            if refused.exit_code == ExitCode.TIMEOUT or _has_no_answer(refused):
+                left = len(groups) - groups.index(group) - 1
+                if left:
+                    notes.print(
+                        f"{counted(left, 'group')} after it {'has' if left == 1 else 'have'} not been asked about."
+                    )
                 break
     return answers, code
+
+
+def _has_no_answer(refused: typer.Exit) -> bool:
+    """Say whether the next group had no answer either; a request that cannot be sent is of its own group alone."""
+    why = refused.__cause__
+    return isinstance(why, RequestError) and not isinstance(why.__cause__, LocalProtocolError)

@@ -10,8 +10,8 @@ from coordinator.cli import app
 from coordinator.cli.parts.exits import ExitCode
 from coordinator.cli.parts.which_groups import ask_each
 from coordinator.cli.verbs.waiting.wait import parse_seconds
-from coordinator.client.request import LogInFailedError
-from coordinator.protocol.errors import ErrorCode
+from coordinator.client.request import LogInFailedError, RequestError
+from coordinator.protocol.errors import ErrorCode, LocalProtocolError
 from coordinator.protocol.messages import (
     DescribeGroup,
     DescribeGroupResponse,
@@ -28,7 +28,7 @@ from coordinator.protocol.messages.operators import (
     DescribeControlsResponse,
 )
 from coordinator.protocol.parts import GroupSummary, MemberDescription, PartitionDescription
-from tests.helpers.scripted_coordinator import ScriptedCoordinator
+from tests.helpers.scripted_coordinator import Misdeed, ScriptedCoordinator
 
 M1 = MemberDescription("m1", None, "c1", "h1", 1, "Stable", 3, 1, True, 1, 1)
 KNOWN = ListGroupsResponse(
@@ -83,19 +83,41 @@ def test_state_that_is_none_is_a_usage_error(run):
     assert "'Stabel' is not one of 'empty'" in " ".join(result.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize(("how", "asked"), [(ExitCode.NOT_FOUND, ["a", "b", "c"]), (ExitCode.TIMEOUT, ["a", "b"])])
-def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_silent_coordinator_does(how, asked, capsys):
+TOO_LARGE = RequestError("the request cannot be sent")
+TOO_LARGE.__cause__ = LocalProtocolError(ErrorCode.FRAME_TOO_LARGE, "it is too large")
+
+
+@pytest.mark.parametrize(
+    ("how", "cause", "asked"),
+    [
+        (ExitCode.NOT_FOUND, None, ["a", "b", "c"]),
+        (ExitCode.ERROR, TOO_LARGE, ["a", "b", "c"]),
+        (ExitCode.TIMEOUT, None, ["a", "b"]),
+        (ExitCode.ERROR, RequestError("connection refused"), ["a", "b"]),
+        (ExitCode.UNAUTHORISED, LogInFailedError("who is that"), ["a", "b"]),
+    ],
+)
+def test_a_group_that_is_refused_keeps_no_other_from_it_and_a_coordinator_without_an_answer_does(
+    how, cause, asked, capsys
+):
     seen = []
 
     def ask(group):
         seen.append(group)
         if group == "b":
-            raise typer.Exit(how)
+            raise typer.Exit(how) from cause
         return group.upper()
 
     answers, code = ask_each(["a", "b", "c"], ask)
     assert (seen, list(answers.values()), code) == (asked, [one.upper() for one in asked if one != "b"], how)
-    assert capsys.readouterr().err == "That was group 'b'.\n"
+    left = "1 group after it has not been asked about.\n" if len(asked) == 2 else ""
+    assert capsys.readouterr().err == f"That was group 'b'.\n{left}"
+
+
+def test_groups_are_not_asked_about_one_by_one_at_a_coordinator_that_went_away(run):
+    result = run("delete", "--all-groups", "--execute", delete=Misdeed(lambda connection, _: connection.close()))
+    assert (result.exit_code, [type(request) for request in result.asked].count(DeleteGroup)) == (1, 1)
+    assert result.stderr.endswith("That was group 'orders-a'.\n2 groups after it have not been asked about.\n")
 
 
 def test_matching_groups_are_described_one_after_the_other(run):
