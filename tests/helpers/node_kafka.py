@@ -1,7 +1,9 @@
 """Kafka of a node's virtual world: topics, their ends, and days on which it answers late, wrongly or not at all."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from coordinator.core.effects import ResolveOffsets
 from coordinator.core.events import OffsetsResolved, ResolvedOffset, TopicMetadata, TopicsRead
