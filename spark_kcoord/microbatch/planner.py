@@ -22,7 +22,14 @@ from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, OptionError, UnknownTopicError
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, starts_anew
-from spark_kcoord.microbatch.claim_reports import report_not_committed, report_not_read, report_refused, told_positions
+from spark_kcoord.microbatch.claim_reports import (
+    report_long_batch,
+    report_not_committed,
+    report_not_read,
+    report_refused,
+    report_where_group_wins,
+    told_positions,
+)
 from spark_kcoord.microbatch.commands import (
     AskAdvance,
     AskConfirm,
@@ -40,7 +47,8 @@ from spark_kcoord.microbatch.pace import Pace
 from spark_kcoord.microbatch.read_positions import ReadPositions, claims_ahead, claims_between
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.topic_watch import TopicWatch
-from spark_kcoord.microbatch.unread_batches import must_have_been_read
+from spark_kcoord.microbatch.unread.batches import must_have_been_read
+from spark_kcoord.microbatch.unread.ranges import UnreadRanges
 from spark_kcoord.planning.rate_limit import BatchLimits
 
 __all__ = ["UNLIMITED", "BatchPlanner"]
@@ -99,6 +107,7 @@ class BatchPlanner:
         self._has_offers = False
         self._planned = Assignment()
         self._done = ReadPositions()
+        self._unread = UnreadRanges()
 
     @property
     def identity(self) -> StreamOffset:
@@ -119,15 +128,23 @@ class BatchPlanner:
     ) -> Planning[StreamOffset]:
         """Plan to commit the finished micro-batch `start` and to claim the next ranges, and return these.
 
-        Returns `start` itself when there is nothing new, or not enough, or the identity where `start` has none. `limit`
-        is the most offsets to read, None for all, and `others` are the other limits. In a run that ends by itself the
-        first call waits for a complete assignment, and nothing waits for more data.
+        Returns `start` itself when there is nothing new, or not enough, or the identity where `start` has none; where
+        `start` shows ranges that nobody has read, an offset that is true (UnreadRanges). `limit` is the most offsets to
+        read, None for all, and `others` are the other limits. In a run that ends by itself the first call waits for a
+        complete assignment, and nothing waits for more data.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
         while True:
             latest = yield from self._next_offset(start, limit, others, is_single_run=is_single_run)
-            if latest != start or self._run is None or (yield from self._is_over(self._run)):
+            if latest != start:
                 return latest
+            if self._run is None or (yield from self._is_over(self._run)):
+                break
+        corrected = self._unread.corrected(start)
+        if corrected != start:
+            # What nobody has read may be there to be claimed, now that the group's offset is known.
+            latest = yield from self._next_offset(start, limit, others, is_single_run=is_single_run)
+        return corrected if latest == start else latest
 
     def _is_over(self, run: FrozenRun) -> Planning[bool]:
         try:
@@ -302,24 +319,8 @@ class BatchPlanner:
                 clock=self._clock,
             )
             self._run.note_read(self._done.reached())
-        self._warn_where_group_wins(start, assignment)
+        report_where_group_wins(self._group_id, start.ranges, assignment.partitions)
         return assignment
-
-    def _warn_where_group_wins(self, start: StreamOffset, assignment: Assignment) -> None:
-        known = {(item.topic, item.partition): item for item in start.ranges}
-        for owned in assignment.partitions:
-            item = known.get((owned.topic, owned.partition))
-            if item is None or item.owner_epoch == owned.owner_epoch or item.until_offset == owned.start:
-                continue
-            _log.warning(
-                "group %s: %s-%d starts at the group's committed offset %d and not at the checkpoint's %d, because "
-                "the group's offset counts",
-                self._group_id,
-                owned.topic,
-                owned.partition,
-                owned.start,
-                item.until_offset,
-            )
 
     def _usable(self, assignment: Assignment) -> list[AssignedPartition]:
         # While a topic that was made again is handed over, grants of both can be held. A stream offset holds one topic
@@ -422,6 +423,7 @@ class BatchPlanner:
             self._run.note_read([((claim.topic, claim.partition), claim.until_offset)])
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
+        self._unread.note_finished(finished, results)
         must_have_been_read(self._group_id, finished, results)
         self._settled = start
         for claim, result in zip(finished, results, strict=True):
@@ -431,7 +433,7 @@ class BatchPlanner:
                 if result.committed is not None:
                     # Counts only while the partition is owned under that very owner epoch.
                     self._done.note(claim, result.committed)
-                report_not_committed(self._group_id, claim, result)
+                report_not_committed(self._group_id, claim, result, was_read=self._unread.was_planned(claim))
 
     def _offset_of(
         self,
@@ -474,6 +476,7 @@ class BatchPlanner:
                 readable.append(claim)
             else:
                 report_not_read(self._group_id, claim, status)
+        self._unread.note_planned(readable)
         return tuple(readable)
 
     def _watch_batch_time(self) -> None:
@@ -482,14 +485,7 @@ class BatchPlanner:
         seconds = self._clock() - self._running_since
         self._running_since = None
         if seconds > self._rebalance_timeout_s / 2:
-            _log.warning(
-                "group %s: from the planning of the last micro-batch to the next trigger it took %.0f s, more than "
-                "half of the %.0f s (option 'kcoord.rebalance.timeout') after which its partitions are given to "
-                "others and read again: raise the option, or make batches and the trigger interval shorter",
-                self._group_id,
-                seconds,
-                self._rebalance_timeout_s,
-            )
+            report_long_batch(self._group_id, seconds, self._rebalance_timeout_s)
 
     def _data_lost(self, what: str) -> None:
         if self._fail_on_data_loss:

@@ -20,7 +20,7 @@ from spark_kcoord.member.client import MemberClient, MemberSettings
 from spark_kcoord.microbatch.query_member import QueryMember
 from spark_kcoord.microbatch.read_only.member import ReadOnlyMember
 from spark_kcoord.microbatch.stream_offset import StreamOffset
-from spark_kcoord.microbatch.unread_batches import warn_where_group_is_known
+from spark_kcoord.microbatch.unread.batches import warn_where_group_is_known
 from spark_kcoord.options.source_options import SourceOptions
 from spark_kcoord.source.recent_ends import RecentEnds
 from spark_kcoord.source.resolve import (

@@ -22,7 +22,7 @@ from coordinator.protocol.parts import Claim, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.microbatch.stream_offset import StreamOffset
-from spark_kcoord.microbatch.unread_batches import show_claims
+from spark_kcoord.microbatch.unread.batches import show_claims
 from spark_kcoord.options.source_options import SourceOptions, parse_options
 from spark_kcoord.planning.rate_limit import BatchLimits
 from spark_kcoord.source.group_batch.blocks import note_ended, over

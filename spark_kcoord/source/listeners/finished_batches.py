@@ -26,7 +26,7 @@ from spark_kcoord.member.core.held.portions import bytes_of, portions
 from spark_kcoord.member.one_shot import request_once
 from spark_kcoord.member.refusals import must_account_for
 from spark_kcoord.microbatch.stream_offset import StreamOffset
-from spark_kcoord.microbatch.unread_batches import must_have_been_read, show_claims
+from spark_kcoord.microbatch.unread.batches import must_have_been_read, show_claims
 
 __all__ = ["FinishedBatch", "FinishedBatches"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.microbatch.stream_offset import StreamOffset
-from spark_kcoord.microbatch.unread_batches import show_claims, warn_where_group_is_known
+from spark_kcoord.microbatch.unread.batches import show_claims, warn_where_group_is_known
 from spark_kcoord.options.source_options import SourceOptions, parse_options
 from tests.helpers.fake_member import FakeMember, a_session, claim, owned
 
