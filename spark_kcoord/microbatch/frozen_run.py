@@ -58,6 +58,14 @@ class FrozenRun:
         assigned = {(one.topic, one.partition) for one in assignment.partitions}
         # An assignment that is not complete does not say yet which partitions are this run's.
         self._partitions = frozenset(assigned) if assignment.is_complete else None
+        if not assignment.is_complete:
+            _log.warning(
+                "group %s: after %.0f s the assignment is still not complete, since other members have not let "
+                "go of their partitions; this run reads the %d partitions it has",
+                group_id,
+                patience_s,
+                len(assignment.partitions),
+            )
         self._ends = {key: end for key, end in ends.items() if self.takes(key)}
         self._read_to: dict[TopicPartition, int] = {}
         self._short: dict[TopicPartition, int | None] = {}

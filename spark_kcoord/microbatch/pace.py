@@ -1,7 +1,7 @@
 """The pace of a query: how far a micro-batch reads in each partition, and until when a small backlog waits for more.
 
-It keeps what the limits need of the micro-batches before: when the last one was made, and how large records are. Which
-positions and ends there are is known to the planner.
+It keeps what the limits need of the micro-batches before: when the last one was made, and how large records are, and
+says when one took nearly too long. Which positions and ends there are is known to the planner.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.errors import KafkaAwayError
+from spark_kcoord.microbatch.claim_reports import report_long_batch
 from spark_kcoord.microbatch.commands import Planning, ReadSizes, ask_sizes
 from spark_kcoord.planning.rate_limit import BatchLimits, fraction_within, limit_ends, must_wait
 
@@ -21,12 +22,13 @@ _log = logging.getLogger(__name__)
 class Pace:
     """The pace of one query's micro-batches; `clock` returns monotonic seconds."""
 
-    __slots__ = ("_bytes_per_offset", "_clock", "_group_id", "_last_batch_at", "waits_until")
+    __slots__ = ("_bytes_per_offset", "_clock", "_group_id", "_last_batch_at", "_running_since", "waits_until")
 
     def __init__(self, group_id: str, clock: Callable[[], float]) -> None:
         self._group_id = group_id
         self._clock = clock
         self._last_batch_at: float | None = None
+        self._running_since: float | None = None
         self._bytes_per_offset: Mapping[TopicPartition, float] = {}
         self.waits_until = math.inf
         """Until when nothing but news is worth a new plan."""
@@ -34,6 +36,19 @@ class Pace:
     def note_batch(self) -> None:
         """Take note that a micro-batch is made."""
         self._last_batch_at = self._clock()
+
+    def note_running(self) -> None:
+        """Take note that a micro-batch is about to be read."""
+        self._running_since = self._clock()
+
+    def watch_batch_time(self, timeout_s: float) -> None:
+        """Say once of the last micro-batch when it took more than half of what it may take."""
+        if self._running_since is None:
+            return
+        seconds = self._clock() - self._running_since
+        self._running_since = None
+        if seconds > timeout_s / 2:
+            report_long_batch(self._group_id, seconds, timeout_s)
 
     def look_again_at(self, time_s: float) -> None:
         """Wait no longer than until this time."""

@@ -19,11 +19,17 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import Claim, ClaimState, ClaimStatus, LogPosition, PartitionResult
 from coordinator.protocol.text.addresses import Address
-from spark_kcoord.errors import DataLossError, KafkaAwayError, KcoordError, OptionError, UnknownTopicError
+from spark_kcoord.errors import (
+    DataLossError,
+    KafkaAwayError,
+    KcoordError,
+    OptionError,
+    UnknownTopicError,
+    UnreadBatchError,
+)
 from spark_kcoord.member.core.effects import AdvanceOutcome, Joined
 from spark_kcoord.member.core.held.holdings import AssignedPartition, Assignment, starts_anew
 from spark_kcoord.microbatch.claim_reports import (
-    report_long_batch,
     report_not_committed,
     report_not_read,
     report_refused,
@@ -69,7 +75,8 @@ class BatchPlanner:
 
     A Kafka that gives no answer soon is waited for up to `kafka_timeout_s` more, and up to `first_kafka_timeout_s`
     before its first answer. One plan at a time. A plan that is given up between two commands, because one could not be
-    answered, has committed and claimed nothing that is not asked for again by the same call.
+    answered, has committed and claimed nothing that is not asked for again by the same call. A query that is not
+    `is_committing` has no position but its checkpoint, which is made true before an error ends it.
     """
 
     def __init__(
@@ -82,6 +89,7 @@ class BatchPlanner:
         kafka_timeout_s: float,
         clock: Callable[[], float],
         first_kafka_timeout_s: float = 0.0,
+        is_committing: bool = True,
     ) -> None:
         self._joined = joined
         self._group_id = group_id
@@ -89,11 +97,11 @@ class BatchPlanner:
         self._rebalance_timeout_s = rebalance_timeout_s
         self._kafka_timeout_s = kafka_timeout_s
         self._first_kafka_timeout_s = first_kafka_timeout_s
+        self._is_committing = is_committing
         self._clock = clock
         self._has_seen_kafka = False
         self._quiet: tuple[Assignment, tuple[TopicPartition, ...], Mapping[TopicPartition, int]] | None = None
         self._pace = Pace(group_id, clock)
-        self._running_since: float | None = None
         self._topics = TopicWatch(clock)
         self._bounds = LogBounds(clock)
         self._nodes: tuple[Address, ...] = ()
@@ -108,6 +116,8 @@ class BatchPlanner:
         self._planned = Assignment()
         self._done = ReadPositions()
         self._unread = UnreadRanges()
+        self._ends_with: UnreadBatchError | None = None
+        """The error of a query that commits nothing, once its checkpoint is true."""
 
     @property
     def identity(self) -> StreamOffset:
@@ -134,8 +144,16 @@ class BatchPlanner:
         complete assignment, and nothing waits for more data.
         """
         start.must_belong_to(cluster=self._joined.kafka_cluster_id, group=self._group_id)
+        if self._ends_with is not None:
+            raise self._ends_with
         while True:
-            latest = yield from self._next_offset(start, limit, others, is_single_run=is_single_run)
+            try:
+                latest = yield from self._next_offset(start, limit, others, is_single_run=is_single_run)
+            except UnreadBatchError as error:
+                if self._is_committing:
+                    raise
+                self._ends_with = error
+                return self._unread.corrected(start)
             if latest != start:
                 return latest
             if self._run is None or (yield from self._is_over(self._run)):
@@ -187,7 +205,7 @@ class BatchPlanner:
         else:
             assignment = yield from self._first_assignment(start, is_single_run=is_single_run)
         self._planned = assignment
-        self._watch_batch_time()
+        self._pace.watch_batch_time(self._rebalance_timeout_s)
         if not self._topics.has_seen(assignment):
             yield from self._check_topics(start, assignment)
         finished = () if start == self._settled else self._not_yet_finished(start, assignment)
@@ -302,14 +320,6 @@ class BatchPlanner:
         assignment = yield from ask_assignment(AwaitAssignment(complete=is_single_run, timeout_s=timeout_s))
         self._has_waited = True
         if is_single_run:
-            if not assignment.is_complete:
-                _log.warning(
-                    "group %s: after %.0f s the assignment is still not complete, since other members have not let "
-                    "go of their partitions; this run reads the %d partitions it has",
-                    self._group_id,
-                    timeout_s,
-                    len(assignment.partitions),
-                )
             self._run = FrozenRun(
                 self._frozen or {},
                 assignment,
@@ -424,7 +434,7 @@ class BatchPlanner:
 
     def _settle(self, start: StreamOffset, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
         self._unread.note_finished(finished, results)
-        must_have_been_read(self._group_id, finished, results)
+        must_have_been_read(self._group_id, finished, results, is_committing=self._is_committing)
         self._settled = start
         for claim, result in zip(finished, results, strict=True):
             if result.error is ErrorCode.NONE:
@@ -466,7 +476,7 @@ class BatchPlanner:
         claims = end.claims
         if not claims:
             return ()
-        self._running_since = self._clock()
+        self._pace.note_running()
         statuses = yield AskConfirm(claims)
         assert isinstance(statuses, tuple)
         readable = []
@@ -478,14 +488,6 @@ class BatchPlanner:
                 report_not_read(self._group_id, claim, status)
         self._unread.note_planned(readable)
         return tuple(readable)
-
-    def _watch_batch_time(self) -> None:
-        if self._running_since is None:
-            return
-        seconds = self._clock() - self._running_since
-        self._running_since = None
-        if seconds > self._rebalance_timeout_s / 2:
-            report_long_batch(self._group_id, seconds, self._rebalance_timeout_s)
 
     def _data_lost(self, what: str) -> None:
         if self._fail_on_data_loss:

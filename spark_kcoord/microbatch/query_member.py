@@ -120,6 +120,7 @@ class QueryMember:
         kafka_timeout_s: float,
         clock: Callable[[], float] = time.monotonic,
         first_kafka_timeout_s: float = 0.0,
+        is_committing: bool = True,
     ) -> None:
         self._member = member
         self._kafka = kafka
@@ -140,6 +141,7 @@ class QueryMember:
             kafka_timeout_s=kafka_timeout_s,
             clock=clock,
             first_kafka_timeout_s=first_kafka_timeout_s,
+            is_committing=is_committing,
         )
 
     @property

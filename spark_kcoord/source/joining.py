@@ -136,6 +136,7 @@ def join_group(
         rebalance_timeout_s=options.rebalance_timeout_ms / 1000,
         kafka_timeout_s=options.fetch_timeout_ms / 1000,
         first_kafka_timeout_s=options.offset_retries * (TRY_TIMEOUT_S + options.offset_retry_interval_ms / 1000),
+        is_committing=options.is_committing,
     )
     if frozen is not None:
         session.freeze_ends(frozen.ends)

@@ -203,6 +203,7 @@ def a_session(
     fail: bool = True,
     clock: Callable[[], float] = lambda: 0.0,
     first_kafka_timeout_s: float = 0.0,
+    is_committing: bool = True,
 ) -> QueryMember:
     """Return a session of group g that has joined; `ends` alone stand for a Kafka that answers with them."""
     return QueryMember(
@@ -215,4 +216,5 @@ def a_session(
         kafka_timeout_s=120.0,
         clock=clock,
         first_kafka_timeout_s=first_kafka_timeout_s,
+        is_committing=is_committing,
     )

@@ -260,6 +260,7 @@ class Query(MemberProcess):
             rebalance_timeout_s=self.settings.rebalance_timeout_ms / 1000,
             kafka_timeout_s=PATIENCE_MS / 1000,
             clock=lambda: self.now_ms() / 1000,
+            is_committing=self.settings.commits,
         )
         if self._frozen is not None:
             self._planner.freeze_ends(self._frozen)

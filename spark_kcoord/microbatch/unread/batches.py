@@ -35,17 +35,30 @@ def unread_claims(finished: Iterable[Claim], results: Iterable[PartitionResult])
     )
 
 
-def must_have_been_read(group_id: str, finished: Sequence[Claim], results: Sequence[PartitionResult]) -> None:
-    """Raise UnreadBatchError when a micro-batch is said to be finished of which Spark has planned nothing."""
+def must_have_been_read(
+    group_id: str, finished: Sequence[Claim], results: Sequence[PartitionResult], *, is_committing: bool = True
+) -> None:
+    """Raise UnreadBatchError when a micro-batch is said to be finished of which Spark has planned nothing.
+
+    The checkpoint of a query that commits nothing is its only position: the caller makes that true before it raises.
+    """
     unread = unread_claims(finished, results)
     if unread:
         raise UnreadBatchError(
             f"Spark counts the last micro-batch of group '{group_id}' as done and has not read it, so that "
-            f"{show_claims(unread)} are not committed. A sink passes over numbers of micro-batches that it knows, so "
-            "this checkpoint is not the one that the output was written with: it was made anew, or is an older copy. "
-            "Start the query with the output's own checkpoint, or with a new checkpoint and a new output; what was not "
-            "read is read then. A query that asks for no row, with limit(0), ends so too."
+            f"{show_claims(unread)} are not {'committed' if is_committing else 'read'}. A sink passes over numbers of "
+            "micro-batches that it knows, so this checkpoint is not the one that the output was written with: it was "
+            "made anew, or is an older copy. Start the query with the output's own checkpoint, or with a new "
+            f"checkpoint and a new output; {_READ_THEN if is_committing else _READ_AGAIN}. A query that asks for no "
+            "row, with limit(0), ends so too."
         )
+
+
+_READ_THEN: Final = "what was not read is read then"
+_READ_AGAIN: Final = (
+    "as the query commits nothing (option 'kcoord.commit'), a checkpoint alone says where it goes on, and an empty "
+    "micro-batch has noted in this one that these ranges are not read"
+)
 
 
 def show_claims(claims: Sequence[Claim]) -> str:

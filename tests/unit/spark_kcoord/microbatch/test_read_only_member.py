@@ -11,7 +11,7 @@ from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, ow
 
 def read_only(member: FakeMember, ends: FakeEnds, first: StreamOffset | None = None) -> QueryMember:
     first = first or StreamOffset("c", "g", "m-1")
-    return a_session(ReadOnlyMember(member, first), ends)
+    return a_session(ReadOnlyMember(member, first), ends, is_committing=False)
 
 
 def test_batches_follow_each_other_without_a_word_to_the_coordinator() -> None:
@@ -56,9 +56,17 @@ def test_a_replayed_batch_is_read_as_it_was() -> None:
     assert session.next_offset(end, None, is_single_run=False) == end
 
 
-def test_a_batch_that_nobody_planned_is_no_progress() -> None:
+def test_a_batch_that_nobody_planned_is_no_progress_also_for_a_restart_from_the_checkpoint() -> None:
     member, ends = FakeMember((owned(0, 5),)), FakeEnds({0: 9})
     session = read_only(member, ends)
     first = session.next_offset(session.identity, 2, is_single_run=False)
-    with pytest.raises(UnreadBatchError, match=r"\[5, 7\) of t-0"):
-        session.next_offset(first, None, is_single_run=False)
+
+    noted = session.next_offset(first, None, is_single_run=False)
+
+    assert noted.ranges == (claim(0, 5, 5),)
+    for _ in range(2):
+        with pytest.raises(UnreadBatchError, match=r"\[5, 7\) of t-0 are not read") as unread:
+            session.next_offset(noted, None, is_single_run=False)
+    assert "noted in this one that these ranges are not read" in str(unread.value)
+    again = read_only(FakeMember((owned(0, 30, epoch=9),)), ends, noted)
+    assert again.next_offset(noted, None, is_single_run=False).claims == (claim(0, 5, 9, epoch=9),)
