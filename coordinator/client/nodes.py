@@ -73,6 +73,11 @@ class Nodes:
         return tuple(self._candidates)
 
     @property
+    def in_order(self) -> tuple[Address, ...]:
+        """Every address worth trying, the current one first, for who asks something else of the same nodes."""
+        return tuple(dict.fromkeys((self.current, *self._candidates)))
+
+    @property
     def is_alone(self) -> bool:
         """True while there is no other address than the current one."""
         return len(self._candidates) == 1

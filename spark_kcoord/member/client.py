@@ -19,7 +19,7 @@ from copy import copy
 from itertools import count
 from typing import Final, TypeVar, assert_never, overload
 
-from coordinator.client.security import security_of
+from coordinator.client.security import Coordinators, security_of
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import (
@@ -162,6 +162,7 @@ class MemberClient:
         self._assignment = self._member.assignment
         self._over: KcoordError | None = None
         self._failure: KcoordError | None = None
+        self._nodes = self._member.nodes.in_order
         self._is_closing = False
         self._transport: Transport | None = None
         self._thread: threading.Thread | None = None
@@ -263,10 +264,16 @@ class MemberClient:
         """
         return self._results(ReportCall(portion) for portion in _cut(partitions))
 
+    @property
+    def coordinators(self) -> Coordinators:
+        """The nodes that it knows by now, its own first, spoken to as it does: for single requests beside it."""
+        with self._lock:
+            return Coordinators(self._nodes, security_of(self._settings.coordinators))
+
     def holders(self) -> Mapping[TopicPartition, Holder]:
         """Ask the group's coordinator, on a connection of its own, who has each of the group's partitions."""
         settings = self._settings
-        return ask_holders(settings.coordinators, settings.group_id, timeout_s=settings.coordinator_timeout_ms / 1000)
+        return ask_holders(self.coordinators, settings.group_id, timeout_s=settings.coordinator_timeout_ms / 1000)
 
     # ---- calls of members that do not claim -------------------------------------------------------------------------
 
@@ -443,6 +450,7 @@ class MemberClient:
         assignment, fatal, failure = self._member.assignment, self._member.fatal, self._member.failure
         is_news = False
         with self._lock:
+            self._nodes = self._member.nodes.in_order
             if assignment is not self._assignment or failure is not self._failure:
                 self._assignment, self._failure = assignment, failure
                 self._over = self._over or fatal

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.protocol.vocabulary import Handover, IsolationLevel
 from spark_kcoord.fetch.offsets import TRY_TIMEOUT_S, KafkaLookup
 from spark_kcoord.fetch.topic_range import TopicPartition
@@ -33,7 +34,7 @@ from spark_kcoord.source.resolve import (
 )
 from spark_kcoord.source.starting_offsets import stream_starts
 
-__all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member"]
+__all__ = ["FrozenEnds", "freeze_ends", "join_group", "new_member", "options_at"]
 
 _log = logging.getLogger(__name__)
 
@@ -52,12 +53,22 @@ class FrozenEnds:
     cluster_id: str | None
 
 
-def freeze_ends(options: SourceOptions) -> FrozenEnds:
+def options_at(options: SourceOptions, nodes: Iterable[Address]) -> SourceOptions:
+    """Return options with which these nodes are asked, in this order, instead of those that they name."""
+    return replace(options, coordinators=tuple(dict.fromkeys(map(format_address, nodes))))
+
+
+def _also_at(options: SourceOptions, nodes: Iterable[Address]) -> SourceOptions:
+    return options_at(options, (*options.coordinators_at, *nodes))
+
+
+def freeze_ends(options: SourceOptions, nodes: Iterable[Address] = ()) -> FrozenEnds:
     """Return the end of every partition now, or before it where an ending option says so.
 
-    Which partitions are the member's is not known here. Raises OptionError for JSON ends of other partitions.
+    `nodes` are coordinators that a checkpoint remembers besides those that the options name. Which partitions are the
+    member's is not known here. Raises OptionError for JSON ends of other partitions.
     """
-    with closing(open_lookup(options)) as lookup:
+    with closing(open_lookup(_also_at(options, nodes))) as lookup:
         topics = subscribed_topics(lookup, options.subscription, may_be_absent=options.wait_for_topics)
         must_name_all(options.ending, topics)
         latest = lookup.end_offsets(partitions_of(topics))
@@ -78,7 +89,7 @@ def new_member(
     `is_finished` says that the micro-batch of that offset is done, `application` which Spark application this is,
     `name` what that is called, `plans_itself` that nobody but this member says that its claims are about to be read.
     """
-    starts = stream_starts(options, is_new=not first.member)
+    starts = stream_starts(_also_at(options, first.nodes), is_new=not first.member)
     settings = MemberSettings(
         coordinators=options.coordinators_at,
         group_id=options.group,

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from spark_kcoord.microbatch.query_member import QueryMember
     from spark_kcoord.microbatch.source_report import SourceReport
     from spark_kcoord.microbatch.stream_offset import StreamOffset
-    from spark_kcoord.source.joining import FrozenEnds
 
 __all__ = ["KcoordStreamReader"]
 
@@ -63,7 +62,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         self._session: QueryMember | None = None
         self._client: MemberClient | None = None
         self._servers: tuple[str, ...] = ()
-        self._frozen: FrozenEnds | None = None
+        self._is_available_now = False
         self._limits = BatchLimits(
             min_offsets=options.min_offsets_per_trigger,
             max_delay_s=options.max_trigger_delay_ms / 1000,
@@ -104,11 +103,8 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     @told_alone
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Freeze the ends of every partition; which of them are ours the first micro-batch tells."""
-        self._imports.wait()
-        from spark_kcoord.source.joining import freeze_ends
-
-        self._frozen = freeze_ends(self._options)
+        """Have the next call freeze the ends of every partition: it shows which nodes the checkpoint remembers."""
+        self._is_available_now = True
 
     @told_alone
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -125,7 +121,7 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         latest = session.next_offset(
             offset,
             None if most == NO_LIMIT else most,
-            is_single_run=is_everything or self._frozen is not None,
+            is_single_run=is_everything or self._is_available_now,
             others=BatchLimits() if is_everything else self._limits,
         )
         return start if latest == offset else replace(latest, coordinators=self._options.coordinators).to_json()
@@ -185,13 +181,14 @@ class KcoordStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if self._session is None:
             if self._is_stopped:
                 raise KcoordError("The query has been stopped.")
-            from spark_kcoord.source.joining import join_group, new_member
+            from spark_kcoord.source.joining import freeze_ends, join_group, new_member
             from spark_kcoord.source.process.application import application_above
             from spark_kcoord.source.process.application_names import name_above
 
             first.must_belong_to(cluster=None, group=self._options.group)
+            frozen = freeze_ends(self._options, first.nodes) if self._is_available_now else None
             self._client = new_member(
                 self._options, first, is_finished=is_finished, application=application_above(), name=name_above()
             )
-            self._session, self._servers = join_group(self._options, self._client, first, self._frozen)
+            self._session, self._servers = join_group(self._options, self._client, first, frozen)
         return self._session

@@ -21,6 +21,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import Claim, PartitionResult
 from spark_kcoord.errors import KcoordError, UnreadBatchError
 from spark_kcoord.fetch.topic_range import TopicRange
+from spark_kcoord.member.settings import BOOTSTRAP_OPTION
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.unread.batches import show_claims
 from spark_kcoord.options.source_options import SourceOptions, parse_options
@@ -28,7 +29,7 @@ from spark_kcoord.planning.rate_limit import BatchLimits
 from spark_kcoord.source.group_batch.blocks import note_ended, over
 from spark_kcoord.source.group_batch.claimed_ranges import ClaimedRangesSource, claim_options
 from spark_kcoord.source.group_batch.planned_claims import not_planned
-from spark_kcoord.source.joining import freeze_ends, join_group, new_member
+from spark_kcoord.source.joining import freeze_ends, join_group, new_member, options_at
 from spark_kcoord.source.process.application import application_of
 from spark_kcoord.source.process.application_names import name_of
 
@@ -160,7 +161,7 @@ class GroupBatch:
                 TopicRange(c.topic, c.topic_id or None, c.partition, c.from_offset, c.until_offset)
                 for c in self._claims
             )
-            self._frame = self._rows(servers)
+            self._frame = self._rows(servers, options_at(options, client.coordinators).coordinators)
         except BaseException:
             self._let_go()
             raise
@@ -204,11 +205,11 @@ class GroupBatch:
             )
         return assignment
 
-    def _rows(self, servers: Sequence[str]) -> DataFrame:
+    def _rows(self, servers: Sequence[str], coordinators: Sequence[str]) -> DataFrame:
         self._spark.dataSource.register(ClaimedRangesSource)
-        options = {name: text for name, text in self._given.items() if name.lower() != "kafka.bootstrap.servers"}
-        reader = self._spark.read.format(ClaimedRangesSource.name()).options(**options)
-        reader = reader.option("kafka.bootstrap.servers", ",".join(servers))
+        found = {"kafka.bootstrap.servers": ",".join(servers), BOOTSTRAP_OPTION: ",".join(coordinators)}
+        options = {name: text for name, text in self._given.items() if name.lower() not in found}
+        reader = self._spark.read.format(ClaimedRangesSource.name()).options(**options, **found)
         member_id = self._member_id if self._options.is_committing else None
         rows = reader.options(**claim_options(self._claims, block=self._block, member_id=member_id)).load()
         return _without_pushed_filters(rows, self._block)
@@ -217,7 +218,8 @@ class GroupBatch:
         if not self._claims or not self._options.is_committing:
             return
         assert self._client is not None
-        unread = not_planned(self._options, self._member_id, self._claims)
+        asking = options_at(self._options, self._client.coordinators)
+        unread = not_planned(asking, self._member_id, self._claims)
         if unread:
             raise UnreadBatchError(
                 f"Nothing of group '{self._options.group}' is committed, because no action in the block read "

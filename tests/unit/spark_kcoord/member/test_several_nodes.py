@@ -13,6 +13,8 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
+    DescribeGroup,
+    DescribeGroupResponse,
     ErrorResponse,
     FindCoordinator,
     FindCoordinatorResponse,
@@ -20,10 +22,12 @@ from coordinator.protocol.messages import (
     RegisterConsumer,
     Request,
 )
-from coordinator.protocol.parts import NodeAddress
+from coordinator.protocol.messages.operators import DescribeControls, DescribeControlsResponse
+from coordinator.protocol.parts import NodeAddress, PartitionDescription
 from coordinator.protocol.text.addresses import Address
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import MemberClient
+from spark_kcoord.member.holders import Holder
 from tests.helpers.loopback_coordinator import LoopbackCoordinator, unused_address
 from tests.helpers.member_pair import registered, settings
 
@@ -246,3 +250,17 @@ def test_cluster_without_a_leader_is_waited_for_with_what_it_has(cluster: Cluste
             node.script[FindCoordinator] = lambda _, number=number: cluster.found(number)
         assert commit(client, 5) is ErrorCode.NONE
         assert owned(client) == [0, 1]
+
+
+def test_questions_beside_a_member_go_to_the_nodes_that_it_has_learned(cluster: Cluster) -> None:
+    first, second = cluster.nodes[:2]
+    partition = PartitionDescription("t", 1, member_id="m2")
+    second.script[DescribeGroup] = lambda _: DescribeGroupResponse(group_id="g", partitions=(partition,))
+    second.script[DescribeControls] = lambda _: DescribeControlsResponse()
+    with member((first.address,), coordinator_timeout_ms=30_000) as client:
+        client.join()
+        cluster.lead(1)
+        first.kill()
+        wait_until(lambda: client.coordinators[0] == second.address, "the member is at the node that it has learned")
+        assert set(client.coordinators) >= {first.address, second.address}
+        assert client.holders() == {("t", 1): Holder("m2")}

@@ -5,11 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from spark_kcoord.errors import KafkaAwayError
+from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member.client import MemberClient
 from spark_kcoord.microbatch.stream_offset import StreamOffset
-from spark_kcoord.options.source_options import parse_options
-from spark_kcoord.source.joining import join_group
+from spark_kcoord.options.source_options import SourceOptions, host_ports, parse_options
+from spark_kcoord.source.joining import FrozenEnds, freeze_ends, join_group
+from spark_kcoord.source.stream_reader import KcoordStreamReader
 from tests.helpers.fake_member import FakeMember, owned
 
 GIVEN = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
@@ -55,3 +56,36 @@ def test_a_query_asks_kafka_as_often_as_its_options_say_before_it_fails_at_its_s
     with pytest.raises(KafkaAwayError):
         session.next_offset(START, None, is_single_run=False)
     assert SilentKafka.patience == patience
+
+
+def test_ends_are_frozen_through_the_nodes_that_a_checkpoint_remembers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[SourceOptions] = []
+
+    def open_lookup(options: SourceOptions) -> None:
+        asked.append(options)
+        raise KcoordError("asked")
+
+    monkeypatch.setattr("spark_kcoord.source.joining.open_lookup", open_lookup)
+    with pytest.raises(KcoordError, match="asked"):
+        freeze_ends(parse_options(GIVEN, "stream"), (("::1", 7), ("c", 1)))
+    assert host_ports(asked[0].coordinators) == (("c", 1), ("::1", 7))
+
+
+@pytest.mark.parametrize("first_call", ["latestOffset", "partitions"])
+def test_a_run_that_ends_freezes_its_ends_when_the_checkpoint_is_seen(
+    first_call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frozen: list[tuple[tuple[str, int], ...]] = []
+
+    def freeze(_: SourceOptions, nodes: tuple[tuple[str, int], ...]) -> FrozenEnds:
+        frozen.append(nodes)
+        raise KcoordError("frozen")
+
+    monkeypatch.setattr("spark_kcoord.source.joining.freeze_ends", freeze)
+    reader = KcoordStreamReader(parse_options(GIVEN, "stream"))
+    reader.prepareForTriggerAvailableNow()
+    assert frozen == []
+    checkpoint = StreamOffset("c", "g", "m-1", nodes=(("n", 2),)).to_json()
+    with pytest.raises(KcoordError, match="frozen"):
+        reader.latestOffset(checkpoint, None) if first_call == "latestOffset" else reader.partitions({}, checkpoint)
+    assert frozen == [(("n", 2),)]
