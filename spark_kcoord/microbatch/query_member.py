@@ -77,9 +77,9 @@ class LogOffsets(Protocol):
         """Return the first offset of each partition; raises as `end_offsets`, soon."""
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        """Return the id of each topic that exists, empty where Kafka names none.
+        """Return the id of each topic that exists, empty where Kafka names none or does not describe the topic.
 
-        Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses.
+        Raises KafkaAwayError without an answer.
         """
 
     def log_ends(self) -> Mapping[TopicPartition, int]:

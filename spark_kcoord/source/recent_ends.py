@@ -5,17 +5,20 @@ Spark asks an idle query about every 11 ms; the brokers are asked less often, an
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
+from spark_kcoord.errors import KafkaAwayError, KcoordError, UnknownTopicError
 from spark_kcoord.fetch.offsets import KafkaLookup
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.source.resolve import must_be_same_cluster
 
 __all__ = ["RecentEnds"]
+
+_log = logging.getLogger(__name__)
 
 _AGE_S: Final = (0.025, 0.5)
 _AGE_PER_ANSWER: Final = 10
@@ -37,6 +40,7 @@ class RecentEnds:
         self._ends: dict[TopicPartition, int] = {}
         self._log_ends: dict[TopicPartition, int] = {}
         self._log_ends_asked_at = float("-inf")
+        self._refused: set[str] = set()
 
     def end_offsets(
         self, partitions: Sequence[TopicPartition], *, timeout_s: float | None = None
@@ -85,14 +89,31 @@ class RecentEnds:
         return self._lookup.earliest_offsets(partitions)
 
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
-        """Return the id of each topic that exists, always asking the brokers; empty where they name none."""
+        """Return the id of each topic that exists, always asking the brokers; empty where they name none.
+
+        A topic that they refuse to describe counts as one that exists.
+        """
         wanted = set(topics)
         while wanted:
             try:
                 return {name: found.topic_id or "" for name, found in self._lookup.topics(sorted(wanted)).items()}
             except UnknownTopicError as error:
                 wanted.difference_update(error.topics)
+            except KafkaAwayError:
+                raise
+            except KcoordError as error:
+                if len(wanted) > 1:
+                    return {key: found for name in sorted(wanted) for key, found in self.topic_ids([name]).items()}
+                for name in wanted:
+                    self._say_refused(name, error)
+                return dict.fromkeys(wanted, "")
         return {}
+
+    def _say_refused(self, topic: str, error: KcoordError) -> None:
+        """Say once of a topic that Kafka does not tell of it: the query goes on with what else it reads."""
+        if topic not in self._refused:
+            self._refused.add(topic)
+            _log.warning("Whether topic '%s' was deleted cannot be known, and the query goes on: %s", topic, error)
 
     def bytes_per_offset(self, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, float]:
         """Return how many bytes an offset takes at each position, always asking the brokers."""
