@@ -88,8 +88,13 @@ class FakeMember:
     resubscribed: list[MemberSettings] = field(default_factory=list)
     polls: int = 0
     is_closed: bool = False
+    learned: tuple[tuple[str, int], ...] = ()
     holds_answers: bool = False
     held_answers: list[tuple[Future[Any], Any]] = field(default_factory=list)
+
+    @property
+    def coordinators(self) -> tuple[tuple[str, int], ...]:
+        return (*self.learned, *self.settings.coordinators)
 
     def give(self, *partitions: AssignedPartition, is_complete: bool = True) -> None:
         self.given = Assignment(partitions, is_complete=is_complete)

@@ -10,6 +10,7 @@ from typing import Any
 
 from coordinator.client.refusals import refusal_of, show_refusal
 from coordinator.protocol.messages import FindCoordinator, FindCoordinatorResponse, Request, Response
+from coordinator.protocol.text.addresses import Address
 from spark_kcoord.consumer.conduct.wishes import Ask, Flow
 from spark_kcoord.consumer.errors import CoordinatorUnavailableError, GroupRefusedError
 from spark_kcoord.consumer.settings import Settings
@@ -38,10 +39,10 @@ def asked(
     return found
 
 
-def ask_coordinators(settings: Settings, request: Request, timeout_s: float) -> Response:
+def ask_coordinators(coordinators: tuple[Address, ...], request: Request, timeout_s: float) -> Response:
     """Return the response to a request, which may be a refusal; raises CoordinatorUnavailableError."""
     try:
-        return request_once(settings.coordinators, request, timeout_s=timeout_s)
+        return request_once(coordinators, request, timeout_s=timeout_s)
     except KcoordError as error:
         why = CONSUMER.translate(str(error)).replace("option 'coordinators'", "setting 'coordinators'")
         raise CoordinatorUnavailableError(why) from error
@@ -49,7 +50,7 @@ def ask_coordinators(settings: Settings, request: Request, timeout_s: float) -> 
 
 def find_kafka(settings: Settings, timeout_s: float) -> tuple[str, ...]:
     """Return Kafka's addresses as coordinators know them; raises CoordinatorUnavailableError, GroupRefusedError."""
-    response = ask_coordinators(settings, FindCoordinator(settings.group_id or ""), timeout_s)
+    response = ask_coordinators(settings.coordinators, FindCoordinator(settings.group_id or ""), timeout_s)
     refusal = refusal_of(response)
     if refusal is not None:
         raise GroupRefusedError(

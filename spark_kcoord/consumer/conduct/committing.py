@@ -239,7 +239,7 @@ class Committer:
     def _fetch_committed(self, keys: Sequence[Key] | None, timeout_s: float) -> dict[Key, CommittedOffset]:
         named = None if keys is None else tuple((topic, number) for topic, number in keys)
         response = asking.ask_coordinators(
-            self._settings, FetchOffsets(self._settings.group_id or "", named), timeout_s
+            self._group.coordinators, FetchOffsets(self._settings.group_id or "", named), timeout_s
         )
         refusal = refusal_of(response)
         if refusal is not None and refusal[0] is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -274,7 +274,7 @@ class Committer:
 
     def _ask_to_commit(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> list[PartitionResult]:
         response = asking.ask_coordinators(
-            self._settings, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
+            self._group.coordinators, CommitOffsets(self._settings.group_id or "", in_columns(asked)), timeout_s
         )
         refusal = refusal_of(response)
         if refusal is not None:

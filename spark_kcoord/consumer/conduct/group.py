@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import FinalOffset, LostPosition, ResetPolicy
+from coordinator.protocol.text.addresses import Address
 from coordinator.protocol.vocabulary import Handover, IsolationLevel
 from spark_kcoord.consumer.errors import CoordinatorUnavailableError, translated
 from spark_kcoord.consumer.settings import Settings
@@ -40,6 +41,10 @@ class MemberPort(Protocol):
     @property
     def is_left_alone(self) -> bool:
         """True once it has left because it was not polled."""
+
+    @property
+    def coordinators(self) -> tuple[Address, ...]:
+        """The nodes that it knows by now, its own first."""
 
     def ask(self, call: AnyCall, timeout_ms: int | None = None) -> Future[Any]:
         """Make a call; a JoinCall starts the member."""
@@ -97,6 +102,12 @@ class Group:
         self._subscription = Subscription()
         self.kafka_bootstrap: tuple[str, ...] = ()
         """Kafka's addresses as the coordinator told them, empty before the first join."""
+
+    @property
+    def coordinators(self) -> tuple[Address, ...]:
+        """The nodes to be asked beside the member: all that it knows, or those of the settings where there is none."""
+        member = self._place.member
+        return self._settings.coordinators if member is None else member.coordinators
 
     def subscribe(self, subscription: Subscription) -> None:
         """Read this from now on; the first time that makes the member."""

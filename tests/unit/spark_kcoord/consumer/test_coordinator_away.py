@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.messages import FetchOffsetsResponse, Request, Response
+from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.wishes import Answer
 from spark_kcoord.consumer.errors import CommitRefusedError, CoordinatorUnavailableError
+from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.errors import CoordinatorAwayError
 from spark_kcoord.member.settings import MemberSettings
 from tests.helpers.fake_consuming import FakeMember, Rig, owned
@@ -53,6 +56,24 @@ def test_what_is_granted_is_not_read_before_it_is_known_where_kafka_is() -> None
     assert rig.assignment() == set()
     rig.member.answer()
     assert len(rig.offsets()) == 10
+
+
+def test_offsets_are_asked_for_where_the_member_is_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[tuple[str, int], ...]] = []
+
+    def answer(coordinators: tuple[tuple[str, int], ...], _: Request, *, timeout_s: float) -> Response:
+        del timeout_s
+        asked.append(tuple(coordinators))
+        return FetchOffsetsResponse(offsets=())
+
+    monkeypatch.setattr(asking, "request_once", answer)
+    rig = Rig()
+    rig.poll()
+    rig.member.learned = (("learned", 2),)
+    assert rig.committed(TopicPartition("t", 0)) is None
+    rig.unsubscribe()
+    rig.committed(TopicPartition("t", 0))
+    assert asked == [(("learned", 2), ("c", 1)), (("c", 1),)]
 
 
 def test_a_close_outlasts_its_time_out_by_nothing_that_it_waits_for() -> None:
