@@ -2,7 +2,7 @@
 
 A stream offset is in Spark's log before its ranges are read. Where one is let go in between, Spark counts it as done
 all the same. While the group has offsets, these count; a group that was lost starts where checkpoints say. So such a
-micro-batch is followed by an offset that ends where these ranges begin, with nothing to read (decision 0073). Knows
+micro-batch is followed by an offset that ends where these ranges begin, with nothing to read (decision 0072). Knows
 nothing of the coordinator.
 """
 
