@@ -4,6 +4,7 @@ A time is named by its milliseconds and may also be written as a duration, `15m`
 """
 
 import ipaddress
+import socket
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias, cast
 
@@ -20,7 +21,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_settings import NoDecode
 
-from coordinator.protocol.text.addresses import is_every_address, parse_address
+from coordinator.protocol.text.addresses import parse_address
 from coordinator.protocol.text.durations import parse_duration_ms
 
 LONGEST_MS = 24 * 60 * 60 * 1000
@@ -56,6 +57,26 @@ def _refuse_what_is_no_address(value: str) -> str:
     if value:
         parse_address(value, lowest_port=0)
     return value
+
+
+def is_every_address(host: str) -> bool:
+    """Say whether a host stands for every address of a machine, so that nobody else could be told it.
+
+    Systems read `0` and `0.0` as `0.0.0.0`. A name is not looked up.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "" or _is_zero(host)
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_unspecified
+
+
+def _is_zero(host: str) -> bool:
+    try:
+        return socket.inet_aton(host) == bytes(4)
+    except (OSError, ValueError):
+        return False
 
 
 def _refuse_every_address(value: str) -> str:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.config import Settings
+from coordinator.config.section import is_every_address
 from coordinator.core.log.entry import StorageError
-from coordinator.protocol.text.addresses import Address, format_address, is_every_address, parse_address
+from coordinator.protocol.text.addresses import Address, format_address, parse_address
 from coordinator.runtime.disk.log_disk import LogDisk
 from coordinator.runtime.driver import TICK_MS
 from coordinator.runtime.process.ready_line import say_ready

@@ -3,8 +3,6 @@
 An IPv6 host stands in brackets, because `::1:9000` may end with a port or not. Nothing here asks a name server.
 """
 
-import ipaddress
-import socket
 from typing import Final, TypeAlias
 
 Address: TypeAlias = tuple[str, int]
@@ -36,26 +34,6 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     """Read `HOST:PORT[,HOST:PORT...]`, each address once; raises ValueError with the reason."""
     parts = [part.strip() for part in text.split(",") if part.strip()] or [text]
     return tuple(dict.fromkeys(parse_address(part) for part in parts))
-
-
-def is_every_address(host: str) -> bool:
-    """Say whether a host stands for every address of a machine, so that nobody else could be told it.
-
-    Systems read `0` and `0.0` as `0.0.0.0`. A name is not looked up.
-    """
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "" or _is_zero(host)
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_unspecified
-
-
-def _is_zero(host: str) -> bool:
-    try:
-        return socket.inet_aton(host) == bytes(4)
-    except (OSError, ValueError):
-        return False
 
 
 def format_address(address: Address) -> str:
