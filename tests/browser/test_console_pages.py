@@ -11,6 +11,7 @@ from axe_playwright_python.base import AxeResults
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from coordinator.console.web.assets import ASSETS
 from tests.browser.chromium import a_browser
 from tests.browser.stage import HOSTILE, Stage, a_stage
 from tests.helpers.processes import eventually
@@ -166,6 +167,60 @@ def test_as_many_pages_as_are_open_follow_what_changes_over_one_stream(browser: 
     holders[1].close()
     all_follow("seen-by-five", 3)
     context.close()
+
+
+@pytest.fixture
+def bare(browser: Browser) -> Iterator[Page]:
+    """Return a page of nothing but a body that is live, whose streams and timers stand still."""
+    made = browser.new_page()
+    made.evaluate("""() => {
+      window.streams = [];
+      window.timers = new Map();
+      window.htmx = { trigger: () => {} };
+      window.setInterval = () => 0;
+      window.setTimeout = (call, ms) => timers.set(timers.size + 1, { call, ms }) && timers.size;
+      window.clearTimeout = (id) => timers.has(id) && timers.set(id, {});
+      window.EventSource = class {
+        static CLOSED = 2;
+        constructor() { this.readyState = 0; this.heard = {}; streams.push(this); }
+        addEventListener(kind, call) { this.heard[kind] = call; }
+        close() { this.readyState = 2; }
+        refuse() { this.readyState = 2; this.heard.error(); }
+      };
+      document.body.dataset.live = "yes";
+    }""")
+    yield made
+    made.close()
+
+
+def test_a_stream_that_is_refused_is_tried_once_later_however_often_its_page_was_looked_at(bare: Page) -> None:
+    bare.add_script_tag(path=ASSETS / "console.js")
+    tried = bare.evaluate("""() => {
+      streams.at(-1).refuse();
+      for (let looks = 0; looks < 3; looks++) {
+        document.dispatchEvent(new Event("visibilitychange"));
+        streams.at(-1).refuse();
+      }
+      const before = streams.length;
+      [...timers.values()].filter((each) => each.ms === 15000).forEach((each) => each.call());
+      return streams.length - before;
+    }""")
+    assert tried == 1
+
+
+@pytest.mark.parametrize(
+    "lacks",
+    [
+        "delete window.BroadcastChannel",
+        "window.BroadcastChannel = class { constructor() { throw new DOMException('no', 'SecurityError'); } }",
+        "navigator.locks.request = () => Promise.reject(new DOMException('no', 'SecurityError'))",
+    ],
+)
+def test_a_browser_that_shares_nothing_between_pages_has_a_stream_for_each(bare: Page, lacks: str) -> None:
+    bare.evaluate("Object.defineProperty(navigator, 'locks', { value: { request: () => new Promise(() => {}) } })")
+    bare.evaluate(f"() => {{ {lacks} }}")
+    bare.add_script_tag(path=ASSETS / "console.js")
+    assert bare.evaluate("streams.length") == 1
 
 
 def test_groups_are_found_with_the_keyboard_alone_and_the_filter_is_in_the_address(

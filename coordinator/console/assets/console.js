@@ -38,15 +38,21 @@
   // stream: that of whichever has the lock, which passes what comes on to the others. Pages that are not seen have none.
   const NAME = "kcoord-changes";
   const AGAIN_MS = 15000;
-  const others = new BroadcastChannel(NAME);
+  let others = null;
+  try {
+    others = new BroadcastChannel(NAME);
+  } catch {
+    // An old browser, or one that lets sites keep nothing: each of its pages has a stream of its own.
+  }
   let leave = () => {};
+  let attempt = null;
   const take = (change) => {
     if (change.is_cluster || !group || change.more > 0 || change.groups.includes(group)) {
       soon();
     }
   };
   const tell = (change) => {
-    others.postMessage(change);
+    others?.postMessage(change);
     take(change);
   };
   const listen = () => new Promise((end) => {
@@ -56,7 +62,7 @@
     stream.addEventListener("error", () => {
       if (stream.readyState === EventSource.CLOSED) { // the console has refused it
         leave();
-        setTimeout(follow, AGAIN_MS);
+        attempt = setTimeout(follow, AGAIN_MS);
       }
     });
     leave = () => {
@@ -65,21 +71,23 @@
     };
   });
   const follow = () => {
+    clearTimeout(attempt);
     leave();
     if (document.hidden) {
       return;
     }
     const asking = new AbortController();
     leave = () => asking.abort();
-    if (navigator.locks) {
+    if (others && navigator.locks) {
       const turn = () => (asking.signal.aborted ? null : listen());
-      navigator.locks.request(NAME, { signal: asking.signal }, turn).catch(() => {}); // it has left before its turn
+      const alone = () => asking.signal.aborted || listen(); // it has left before its turn, or there are no locks here
+      navigator.locks.request(NAME, { signal: asking.signal }, turn).catch(alone);
     } else { // browsers have locks for localhost and TLS alone
       listen();
     }
   };
   if (body.dataset.live === "yes") {
-    others.addEventListener("message", (event) => take(event.data));
+    others?.addEventListener("message", (event) => take(event.data));
     document.addEventListener("visibilitychange", () => {
       follow();
       document.hidden || soon();
