@@ -51,9 +51,8 @@ class UnreadRanges:
 
     def corrected(self, start: StreamOffset) -> StreamOffset:
         """Return the offset that follows `start` without anything to read and is true, or `start` if that is."""
-        unread = self._unread.intersection(start.claims)
-        if not unread:
-            return start
+        if not self._unread or not (unread := self._unread.intersection(start.claims)):
+            return start  # as nearly always; an idle query asks many times a second
         return replace(start, ranges=tuple(_read_to(one, is_read=one not in unread) for one in start.ranges), attempt=0)
 
 

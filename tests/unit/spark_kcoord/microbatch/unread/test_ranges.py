@@ -79,6 +79,16 @@ def test_a_new_micro_batch_has_ranges_of_its_own() -> None:
     assert unread.corrected(START) is START
 
 
+def test_an_idle_query_does_not_go_through_the_ranges_of_a_checkpoint_that_is_true() -> None:
+    class Unseen(StreamOffset):
+        @property
+        def claims(self) -> tuple[Claim, ...]:
+            raise AssertionError("every range was looked at")
+
+    start = Unseen("c", "g", "m-1", START.ranges)
+    assert UnreadRanges().corrected(start) is start
+
+
 class OnWorld(FakeMember):
     """The member of a stream offset in a world with a real node, as it is after a restart from its checkpoint."""
 
