@@ -313,11 +313,15 @@ class KafkaPort:
         self._ends_due_s = max(self._ends_due_s, turn.begun_s + interval_s)
 
     def _answer_lookups(self) -> None:
+        """Answer lookups until there are none, or topics are to be read before the next one."""
+        is_first = True
         while True:
             with self._changed:
-                if not self._lookups:
+                is_topics_turn = bool(self._new_topics) or time.monotonic() >= self._topics_due_s
+                if not self._lookups or (is_topics_turn and not is_first):
                     return
                 lookup = self._lookups.pop(0)
+            is_first = False
             try:
                 found = self._look_up(lookup.offsets, asks_topics=lookup.asks_topics)
             except Exception:

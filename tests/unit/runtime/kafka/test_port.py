@@ -180,6 +180,31 @@ def test_lookups_do_not_count_as_polls_that_found_a_topic_absent() -> None:
         assert not any(event.absent for event in inbox.wait_for(TopicsRead))
 
 
+def test_many_lookups_keep_no_new_topic_waiting() -> None:
+    kafka = ScriptedKafka()
+    kafka.leaders["u", 0] = 1
+    list_offsets = kafka.list_offsets
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for_topic("t")
+
+        def list_and_watch(
+            offsets: Sequence[OffsetToResolve], leaders: Mapping[tuple[str, int], int]
+        ) -> list[ResolvedOffset]:
+            if offsets[0].timestamp_ms == EARLIEST:
+                for count in range(2, 5):
+                    port.resolve_offsets(count, [OffsetToResolve("t", 0, LATEST)])
+                port.watch_topics(frozenset({"t", "u"}))
+            return list_offsets(offsets, leaders)
+
+        kafka.list_offsets = list_and_watch  # type: ignore[method-assign]
+        port.resolve_offsets(1, [OffsetToResolve("t", 0, EARLIEST)])
+        inbox.wait_for(OffsetsResolved, 4)
+        told = inbox.wait_for_topic("u")
+        answered = [event for event in inbox.events[: inbox.events.index(told)] if isinstance(event, OffsetsResolved)]
+    assert [event.lookup_id for event in answered] == [1]
+
+
 def test_a_lookup_that_stays_unanswered_says_why() -> None:
     kafka = ScriptedKafka()
     kafka.leaders["t", 0] = 7
