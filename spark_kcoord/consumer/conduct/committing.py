@@ -48,6 +48,7 @@ __all__ = ["Committer", "as_told"]
 _log = logging.getLogger(__name__)
 
 MOST_METADATA_BYTES: Final = 4_096
+_LARGEST_EPOCH: Final = 2**31 - 1
 _AGAIN_S: Final = 0.2
 _LATE_S: Final = 3.0
 """The time after which a coordinator has been told that a topic was made again."""
@@ -211,6 +212,8 @@ class Committer:
             raise ValueError(f"the metadata of {key[0]}-{key[1]} has more than {MOST_METADATA_BYTES} bytes")
         held = self._machine.held(key)
         leader_epoch = epoch if isinstance(epoch, int) and epoch >= 0 else None
+        if leader_epoch is not None and leader_epoch > _LARGEST_EPOCH:
+            raise ValueError(f"the leader epoch {leader_epoch} of {key[0]}-{key[1]} is larger than Kafka's can be")
         if held is None and self._is_member():
             raise PartitionsNotOwnedError(
                 f"Offsets of {key[0]}-{key[1]} cannot be committed: it is not this consumer's now.", [key]

@@ -588,6 +588,7 @@ def test_a_position_before_the_groups_offset_is_left_out_of_a_commit_and_refused
         ({P0: -1}, ValueError),
         ({P0: 1.5}, ValueError),
         ({P0: OffsetAndMetadata(1, "x" * 4_097, -1)}, ValueError),
+        ({P0: OffsetAndMetadata(1, "", 2**31)}, ValueError),
     ],
 )
 def test_a_commit_with_a_bad_argument_is_refused(offsets: Any, error: type[Exception]) -> None:
