@@ -79,7 +79,7 @@ class LogOffsets(Protocol):
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Return the id of each topic that exists, empty where Kafka names none or does not describe the topic.
 
-        Raises KafkaAwayError without an answer.
+        Raises KafkaAwayError without an answer, another KcoordError when Kafka refuses whatever it is asked.
         """
 
     def log_ends(self) -> Mapping[TopicPartition, int]:

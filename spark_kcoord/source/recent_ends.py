@@ -91,7 +91,7 @@ class RecentEnds:
     def topic_ids(self, topics: Sequence[str]) -> Mapping[str, str]:
         """Return the id of each topic that exists, always asking the brokers; empty where they name none.
 
-        A topic that they refuse to describe counts as one that exists.
+        A topic that they refuse to describe counts as one that exists; raises KcoordError where they refuse everything.
         """
         wanted = set(topics)
         while wanted:
@@ -102,6 +102,7 @@ class RecentEnds:
             except KafkaAwayError:
                 raise
             except KcoordError as error:
+                self._lookup.topics(())  # a log-in that is refused says nothing about a topic
                 if len(wanted) > 1:
                     return {key: found for name in sorted(wanted) for key, found in self.topic_ids([name]).items()}
                 for name in wanted:

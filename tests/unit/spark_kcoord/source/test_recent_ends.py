@@ -73,7 +73,7 @@ def test_a_topic_that_may_not_be_described_counts_as_there_and_is_said_once(capl
     ends = RecentEnds(cast(KafkaLookup, lookup), None, ())
     for _ in range(2):
         assert ends.topic_ids(("gone", "t", "x")) == {"t": "id", "x": ""}
-    assert lookup.asked_for[:4] == [["gone", "t", "x"], ["gone"], ["t"], ["x"]]
+    assert lookup.asked_for[:6] == [["gone", "t", "x"], [], ["gone"], ["t"], ["x"], []]
     [said] = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert said.startswith("Whether topic 'x' was deleted cannot be known, and the query goes on: Kafka refused")
 
@@ -85,6 +85,21 @@ def test_a_kafka_that_is_away_is_no_refusal() -> None:
 
     with pytest.raises(KafkaAwayError):
         RecentEnds(cast(KafkaLookup, Away()), None, ()).topic_ids(("t", "x"))
+
+
+def test_a_kafka_that_refuses_the_log_in_is_told_and_not_asked_about_each_topic(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Refusing(Topics):
+        def topics(self, names: Sequence[str]) -> dict[str, TopicPartitions]:
+            self.asked_for.append(list(names))
+            raise KcoordError("Kafka refused: SaslAuthenticationFailedError.")
+
+    lookup = Refusing({}, set())
+    with pytest.raises(KcoordError, match="SaslAuthenticationFailed"):
+        RecentEnds(cast(KafkaLookup, lookup), None, ()).topic_ids(("a", "b", "c"))
+    assert lookup.asked_for == [["a", "b", "c"], []]
+    assert not caplog.records
 
 
 def test_a_query_goes_on_without_a_topic_that_it_may_not_describe_any_more() -> None:
