@@ -34,8 +34,8 @@ def request_once(coordinators: Sequence[Address], request: Request, *, timeout_s
     except RequestTimeoutError as error:
         addresses = ",".join(format_address(address) for address in coordinators)
         raise KcoordError(
-            f"No kcoord coordinator answered within {timeout_s:g} s: {error.troubles}. Check that one runs at option "
-            f"'{BOOTSTRAP_OPTION}' ({addresses}) and can be reached from this machine."
+            f"No kcoord coordinator answered within {timeout_s:g} s: {error.troubles}. Check that one runs at "
+            f"{addresses} and can be reached from this machine, or name another with option '{BOOTSTRAP_OPTION}'."
         ) from error
     except RequestError as error:
         raise KcoordError(f"The coordinator was not asked: {error}.") from error

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from coordinator.protocol.text.addresses import format_address
 from spark_kcoord.errors import KafkaAwayError, KcoordError
 from spark_kcoord.member.client import MemberClient
 from spark_kcoord.microbatch.stream_offset import StreamOffset
@@ -12,6 +13,7 @@ from spark_kcoord.options.source_options import SourceOptions, host_ports, parse
 from spark_kcoord.source.joining import FrozenEnds, freeze_ends, join_group
 from spark_kcoord.source.stream_reader import KcoordStreamReader
 from tests.helpers.fake_member import FakeMember, owned
+from tests.helpers.loopback_coordinator import unused_address
 
 GIVEN = {"subscribe": "t", "kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g"}
 START = StreamOffset("c", "g", "m-1")
@@ -69,6 +71,15 @@ def test_ends_are_frozen_through_the_nodes_that_a_checkpoint_remembers_too(monke
     with pytest.raises(KcoordError, match="asked"):
         freeze_ends(parse_options(GIVEN, "stream"), (("::1", 7), ("c", 1)))
     assert host_ports(asked[0].coordinators) == (("c", 1), ("::1", 7))
+
+
+def test_a_node_that_a_checkpoint_remembers_is_not_said_to_be_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_kcoord.source.resolve.ONE_SHOT_TIMEOUT_S", 0.2)
+    first, second = unused_address(), unused_address()
+    options = parse_options({**GIVEN, "kcoord.bootstrap.servers": format_address(first)}, "stream")
+    where = f"runs at {format_address(first)},{format_address(second)} and can be reached from this machine, or name"
+    with pytest.raises(KcoordError, match=f"{where} another with option 'kcoord.bootstrap.servers'"):
+        freeze_ends(options, (second,))
 
 
 @pytest.mark.parametrize("first_call", ["latestOffset", "partitions"])
