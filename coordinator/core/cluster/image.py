@@ -70,7 +70,7 @@ class Image:
 
     def bucket(self, shard: int) -> Versioned[Bucket] | None:
         """Return the bucket that a shard's entry belongs in; None if there is none, or none that can be read."""
-        return None if self.cluster is None else self.buckets.get(bucket_of(shard, self.cluster.value.buckets))
+        return None if self.joined is None else self.buckets.get(bucket_of(shard, self.joined.buckets))
 
     def shard(self, shard: int) -> ShardEntry | None:
         """Return a shard's entry; None if there is none, or none that can be read."""

@@ -5,16 +5,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
+import msgspec
 import pytest
 
-from coordinator.core.cluster.znodes import NODES_LIVE
+from coordinator.core.cluster.znodes import CLUSTER, NODES_LIVE, encode
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkCreate
+from tests.sim.cluster.faults import write_by_hand
 from tests.sim.cluster.mix import draw_cluster_mix
 from tests.sim.cluster.put_back import GarbledWorld, OldValueWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
 SETTLED_MS = 3_000
+LET_GO_MS = 20_000
 LIVE = {
     "node_epoch": 1,
     "directory_id": "x",
@@ -67,3 +70,18 @@ def test_an_older_value_that_is_put_in_the_place_of_a_newer_one_is_followed_by_n
 def test_shards_of_which_nothing_can_be_read_are_changed_by_nobody_and_go_on_when_that_is_put_right() -> None:
     outcome = run_cluster_seed(7, story_lines=40, kind=GarbledWorld)
     assert not outcome.broken, outcome.shown
+
+
+def test_leaders_let_go_who_has_died_also_of_shards_in_one_bucket_while_other_numbers_are_said() -> None:
+    mix = replace(draw_cluster_mix(Random(0), 3), faults={}, faulty_ms=0, loses_watches=0.0)
+    numbers = {"shards": 4, "buckets": 1, "replication_factor": 3, "min_insync_replicas": 2}
+    cluster = msgspec.structs.replace(mix.cluster, **numbers)
+    world = ClusterWorld(0, replace(mix, cluster=cluster), Random(0))
+    world.run()
+    write_by_hand(world.servers, {CLUSTER: encode(msgspec.structs.replace(cluster, shards=5))})
+    dead = next(process for process in world.processes if not process.node.has_office)
+    dead.end(loses_power=False, why="is off")
+    world.schedule.run_until(world.schedule.now_ms + LET_GO_MS)
+    led = [entry for _, entry in world.checker.image.shards() if entry.leader != dead.number]
+    assert len(led) > 1, "what one leader writes into the bucket is news for the others"
+    assert [entry for entry in led if dead.number in entry.isr] == []

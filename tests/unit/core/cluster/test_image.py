@@ -123,6 +123,17 @@ def test_a_cluster_of_other_numbers_than_it_was_joined_by_cannot_be_read(other: 
     assert read_node(image, "/cluster", ZkNode(encode(CLUSTER), 2)).cluster == Versioned(CLUSTER, 2)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [None, b"garbage", encode(msgspec.structs.replace(CLUSTER, buckets=1))],
+    ids=["removed", "garbage", "other numbers"],
+)
+def test_a_shard_is_where_it_was_when_the_cluster_was_joined_whatever_is_said_of_that_later(said: bytes | None) -> None:
+    image = read_node(replace(whole(), made=CLUSTER), "/cluster", None if said is None else ZkNode(said, 1))
+    assert image.cluster is None
+    assert (image.bucket(3), image.shard(3)) == (Versioned(BUCKETS[1], 5), ENTRY)
+
+
 def test_other_settings_of_a_cluster_and_buckets_in_which_nothing_would_be_are_read() -> None:
     made = msgspec.structs.replace(CLUSTER, buckets=4)
     other = msgspec.structs.replace(made, min_insync_replicas=1, replication_factor=2, buckets=64)
