@@ -12,12 +12,14 @@ from coordinator.core.cluster.znodes import CLUSTER, NODES_LIVE, encode
 from coordinator.core.cluster.zookeeper import ZkApplied, ZkCreate
 from tests.sim.cluster.faults import write_by_hand
 from tests.sim.cluster.mix import draw_cluster_mix
+from tests.sim.cluster.process import ClusterProcess
 from tests.sim.cluster.put_back import GarbledWorld, OldValueWorld
 from tests.sim.cluster.run import run_cluster_seed
 from tests.sim.cluster.world import ClusterWorld
 
 SETTLED_MS = 3_000
 LET_GO_MS = 20_000
+PAUSE_MS = 1_000
 LIVE = {
     "node_epoch": 1,
     "directory_id": "x",
@@ -72,16 +74,46 @@ def test_shards_of_which_nothing_can_be_read_are_changed_by_nobody_and_go_on_whe
     assert not outcome.broken, outcome.shown
 
 
-def test_leaders_let_go_who_has_died_also_of_shards_in_one_bucket_while_other_numbers_are_said() -> None:
+def without_its_numbers(shards: int) -> ClusterWorld:
+    """Return a world at rest of shards in one bucket, after somebody wrote another number of them by hand."""
     mix = replace(draw_cluster_mix(Random(0), 3), faults={}, faulty_ms=0, loses_watches=0.0)
-    numbers = {"shards": 4, "buckets": 1, "replication_factor": 3, "min_insync_replicas": 2}
+    numbers = {"shards": shards, "buckets": 1, "replication_factor": 3, "min_insync_replicas": 2}
     cluster = msgspec.structs.replace(mix.cluster, **numbers)
     world = ClusterWorld(0, replace(mix, cluster=cluster), Random(0))
     world.run()
-    write_by_hand(world.servers, {CLUSTER: encode(msgspec.structs.replace(cluster, shards=5))})
+    write_by_hand(world.servers, {CLUSTER: encode(msgspec.structs.replace(cluster, shards=shards + 1))})
+    run_on(world, SETTLED_MS)
+    return world
+
+
+def run_on(world: ClusterWorld, ms: int) -> None:
+    world.schedule.run_until(world.schedule.now_ms + ms)
+
+
+def test_leaders_let_go_who_has_died_also_of_shards_in_one_bucket_while_other_numbers_are_said() -> None:
+    world = without_its_numbers(shards=4)
     dead = next(process for process in world.processes if not process.node.has_office)
     dead.end(loses_power=False, why="is off")
-    world.schedule.run_until(world.schedule.now_ms + LET_GO_MS)
+    run_on(world, LET_GO_MS)
     led = [entry for _, entry in world.checker.image.shards() if entry.leader != dead.number]
     assert len(led) > 1, "what one leader writes into the bucket is news for the others"
     assert [entry for entry in led if dead.number in entry.isr] == []
+
+
+def test_a_node_that_leads_nothing_is_stopped_when_nobody_misses_it_also_while_other_numbers_are_said() -> None:
+    world = without_its_numbers(shards=1)
+    leader = next(process for process in world.processes if leads_anything(process))
+    stopped = next(process for process in world.processes if not leads_anything(process))
+    stopped.halts = []  # it may not join again by that number
+    leader.pause()
+    stopped.stop()
+    run_on(world, PAUSE_MS)
+    assert stopped.is_up, "its leader has still to take it out"
+    leader.resume()
+    while stopped.is_up:
+        run_on(world, 1)
+    assert [entry.isr for _, entry in world.checker.image.shards() if stopped.number in entry.isr] == []
+
+
+def leads_anything(process: ClusterProcess) -> bool:
+    return process.node.replication is not None and bool(process.node.replication.led)

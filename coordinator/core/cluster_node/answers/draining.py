@@ -53,12 +53,12 @@ def hand_over(replication: Replication | None, rooms: Rooms, node_id: int, repli
             kept.append(shard)
     followed = set(replicas) - set(led)
     if rooms.is_certain and rooms.registration.state is NodeState.DRAINING:
-        least = 1 if image.cluster is None else image.cluster.value.min_insync_replicas
-        entries = dict(image.shards())
+        least = 1 if image.joined is None else image.joined.min_insync_replicas
+        entries = {shard: entry for shard in followed if (entry := image.shard(shard)) is not None}
         followed = {
             shard
-            for shard in followed & entries.keys()
-            if node_id in (isr := entries[shard].isr) and len(isr) > least and _is_led(entries[shard], lives)
+            for shard, entry in entries.items()
+            if node_id in entry.isr and len(entry.isr) > least and _is_led(entry, lives)
         }
     return HandOver(led, tuple(kept), tuple(sorted(followed)), rooms.registration.observer.is_connected)
 
