@@ -13,7 +13,7 @@ from typing import Final
 
 from coordinator.core.cluster.events import ElectUnclean, GiveBackShard, ReassignShard, ShardWish, StateWanted
 from coordinator.core.cluster.image import Image
-from coordinator.core.cluster.znodes import NodeState
+from coordinator.core.cluster.znodes import CLUSTER, NodeState
 from coordinator.core.cluster_node.answers.draining import HandOver
 from coordinator.core.cluster_node.rooms import Rooms
 from coordinator.core.requests.cluster_of_one import ChangeOfCluster
@@ -56,7 +56,7 @@ def answer_operator(
         case DrainNode():
             return _drain(request, node_id, hands_over, is_stopping=rooms.registration.is_stopping)
         case ReassignShards() | ElectLeaders() if office is None:
-            return Answer(_not_controller(request, node_id, controller))
+            return Answer(_not_controller(request, node_id, controller, has_office=rooms.has_office))
         case ReassignShards():
             wishes: list[ShardWish] = [ReassignShard(each.shard, tuple(each.replicas)) for each in request.shards]
             times = Counter(wish.shard for wish in wishes)
@@ -92,10 +92,15 @@ def _drain(request: DrainNode, node_id: int, hands_over: HandOver, *, is_stoppin
 
 
 def _not_controller(
-    request: ReassignShards | ElectLeaders, node_id: int, controller: int | None
+    request: ReassignShards | ElectLeaders, node_id: int, controller: int | None, *, has_office: bool
 ) -> ReassignShardsResponse | ElectLeadersResponse:
     knows = "it knows of none; ask again in a moment" if controller is None else f"node {controller} was, when it heard"
     why = f"node {node_id} is not the controller; {knows}"
+    if has_office:
+        why = (
+            f"node {node_id} is the controller and does not know all shards now; ask again in a moment, or when "
+            f"{CLUSTER} in ZooKeeper is put right"
+        )
     kind = ReassignShardsResponse if isinstance(request, ReassignShards) else ElectLeadersResponse
     return kind(ErrorCode.NOT_CONTROLLER, why)
 

@@ -28,8 +28,9 @@ IMAGE = Image(cluster=Versioned(CLUSTER, 0), buckets={0: Versioned(Bucket(shards
 class Rooms:
     """The rooms of a node that knows all shards as the controller, or not, and refuses wishes about shard 1."""
 
-    def __init__(self, *, knows_shards: bool = True, is_stopping: bool = False) -> None:
+    def __init__(self, *, knows_shards: bool = True, has_office: bool = False, is_stopping: bool = False) -> None:
         self.knows_shards = knows_shards
+        self.has_office = knows_shards or has_office
         self.registration: Any = type("R", (), {"is_stopping": is_stopping})
         self.controller: Any = type("C", (), {"observer": type("O", (), {"image": IMAGE})})
 
@@ -39,9 +40,13 @@ class Rooms:
 
 
 def answer(
-    request: ReassignShards | ElectLeaders | DrainNode, *, knows_shards: bool = True, is_stopping: bool = False
+    request: ReassignShards | ElectLeaders | DrainNode,
+    *,
+    knows_shards: bool = True,
+    has_office: bool = False,
+    is_stopping: bool = False,
 ) -> Answer:
-    rooms: Any = Rooms(knows_shards=knows_shards, is_stopping=is_stopping)
+    rooms: Any = Rooms(knows_shards=knows_shards, has_office=has_office, is_stopping=is_stopping)
     return answer_operator(request, 3, rooms, 5, HandOver((0, 1), (1,)), 7)
 
 
@@ -104,6 +109,16 @@ def test_a_node_without_the_office_names_who_had_it(request_: ReassignShards | E
     said = answer(request_, knows_shards=False)
     assert said.response.error is ErrorCode.NOT_CONTROLLER
     assert said.response.message == "node 3 is not the controller; node 5 was, when it heard"
+    assert said.begins == ()
+
+
+def test_a_controller_that_cannot_read_the_cluster_does_not_say_that_another_one_has_the_office() -> None:
+    said = answer(reassign(is_dry_run=False), knows_shards=False, has_office=True)
+    assert said.response.error is ErrorCode.NOT_CONTROLLER
+    assert said.response.message == (
+        "node 3 is the controller and does not know all shards now; ask again in a moment, or when /cluster in "
+        "ZooKeeper is put right"
+    )
     assert said.begins == ()
 
 
