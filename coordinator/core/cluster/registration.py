@@ -244,6 +244,8 @@ def _go_on(registration: Registration, now_ms: int) -> Result:
         why = why or _why_replaced(registration)
     else:
         why = contradiction(image, identity, registration.lived)
+        if registration.lived is not None and CLUSTER in image.unreadable:
+            return _say(registration, (why,))  # it serves on as one that is registered does, until that is put right
     if why and _without_numbers(why) != _without_numbers(registration.doubt):
         # One read is of several moments, between which another process may have registered.
         return _observe(replace(registration, doubt=why), ReadAnew(), now_ms)

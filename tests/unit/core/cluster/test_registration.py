@@ -703,6 +703,32 @@ def test_a_node_that_runs_goes_on_when_somebody_changes_the_number_of_shards_and
 
 
 @pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (b"garbage", "JSON is malformed: invalid character (byte 0)"),
+        (
+            encode(msgspec.structs.replace(CLUSTER, shards=1)),
+            "it says 1 shards, and the cluster was made with 2, which never changes",
+        ),
+    ],
+    ids=["garbage", "another number"],
+)
+def test_a_node_whose_session_ends_while_cluster_cannot_be_read_waits_until_it_is_put_right(
+    said: bytes, why: str
+) -> None:
+    world, one, _ = two_nodes()
+    _set(world, "/cluster", said)
+    world.run()
+    world.servers.expire(one.port.owner)
+    world.run()
+    assert one.said[2:] == [Stuck((f"/cluster in ZooKeeper cannot be read: {why}; put its value right",))]
+    _set(world, "/cluster", encode(CLUSTER))
+    world.run()
+    assert one.said[3:] == [Stuck(()), LifeBegan(1)]
+    assert world.isrs() == [(1, 2), (2, 1)]
+
+
+@pytest.mark.parametrize(
     ("path", "who", "what_to_do"),
     [
         ("/cluster", identity(3), "put its value right, or remove it if there has never been a cluster"),
