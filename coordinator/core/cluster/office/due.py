@@ -28,7 +28,14 @@ from coordinator.core.cluster.office.election import (
 )
 from coordinator.core.cluster.office.index import BucketIndex, ShardIndex
 from coordinator.core.cluster.office.placement import place
-from coordinator.core.cluster.office.reassignment import NO_SUCH_SHARD, begin, finish, target_of, why_not
+from coordinator.core.cluster.office.reassignment import (
+    NO_SUCH_SHARD,
+    begin,
+    finish,
+    target_of,
+    waits_for_word,
+    why_not,
+)
 from coordinator.core.cluster.office.settings import ControllerSettings
 from coordinator.core.cluster.office.telling import Outbox, knows_that_it_leads
 from coordinator.core.cluster.transactions import BucketChange
@@ -334,7 +341,8 @@ class Due:
             return None
         moved = None
         if entry.leader not in self._ready:
-            moved = move_away(entry, candidates, self._changed_by)
+            if not waits_for_word(entry, min_insync):  # else it would go to one that is to leave, and wait for that
+                moved = move_away(entry, candidates, self._changed_by)
         elif self._now_ms >= self._office.balance_due_ms:
             since_ms = self._office.in_sync_since_ms.get(shard, self._now_ms)
             is_long = self._now_ms - since_ms >= self._settings.balance_delay_ms

@@ -71,12 +71,10 @@ def finish(
     back, the rest has to be as many as may commit. A leader that leaves is followed first, by one that stays: the first
     that may lead. `knows` says that the leader has acknowledged that it leads in this epoch: until then nobody goes.
     """
-    if not entry.adding and not entry.removing:
-        return None
     target = target_of(entry)
-    isr = tuple(node for node in entry.isr if node in target)
-    if len(isr) < (len(target) if entry.adding else min_insync):
+    if not _can_end(entry, target, min_insync):
         return None
+    isr = tuple(node for node in entry.isr if node in target)
     if entry.leader not in target:
         leader = next((node for node in target if may_lead(entry, candidates, node)), None)
         if leader is None:
@@ -99,3 +97,15 @@ def finish(
         removing=(),
         changed_by=changed_by,
     )
+
+
+def waits_for_word(entry: ShardEntry, min_insync: int) -> bool:
+    """Say whether a reassignment can end as soon as the leader, which stays, has acknowledged that it leads."""
+    target = target_of(entry)
+    return entry.leader in target and _can_end(entry, target, min_insync)
+
+
+def _can_end(entry: ShardEntry, target: Sequence[int], min_insync: int) -> bool:
+    """Say whether a reassignment is under way and enough of those that are to stay are in sync."""
+    in_sync = sum(node in target for node in entry.isr)
+    return bool(entry.adding or entry.removing) and in_sync >= (len(target) if entry.adding else min_insync)

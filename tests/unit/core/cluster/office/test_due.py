@@ -112,6 +112,14 @@ def test_one_shard_that_is_to_be_changed_is_found_among_others(
     assert list(changed(entry, states, **office)) == [SHARD]
 
 
+def test_a_drain_takes_no_leader_that_stays_away_from_the_end_of_its_reassignment() -> None:
+    ending = msgspec.structs.replace(WELL, removing=(3,), replicas=(1, 2, 3))
+    drained = {1: NodeState.DRAINING, 2: NodeState.DRAINING}
+    assert SHARD not in changed(ending, drained), "it would go to the one that is to leave, and wait for that"
+    says = {"outbox": Outbox(1, 1, {1: Mailbox(0, known={SHARD: (WELL.leader_epoch, True)})})}
+    assert changed(ending, drained, **says)[SHARD].replicas == (1, 2)
+
+
 IS_2_LATE: Mapping[str, Any] = {"late": frozenset({(2, 0)}), "outbox": Outbox(1, 1, {2: Mailbox(0)})}
 IS_3_DRAINED = {3: NodeState.DRAINING}
 NOBODY_LEADS = msgspec.structs.replace(WELL, leader=None, leader_node_epoch=None)
