@@ -124,7 +124,7 @@ LATE = {
     "ping-commits-position": 3,
     "question-makes-it-run": 22,
     "reconnect-tells-lost": 23,
-    "refusal-leaves-half": 189,
+    "refusal-leaves-half": 358,
     "refused-with-another-code": 3,
     "remote-tier-taken-for-hole": 5,
     "reset-overwritten": 5,
