@@ -288,7 +288,8 @@ with Consumer(bootstrap_servers="127.0.0.1:1") as consumer:
 def test_a_call_outlasts_its_time_out_neither_without_a_coordinator_nor_without_kafka() -> None:
     run = subprocess.run([sys.executable, "-c", NOBODY_THERE], capture_output=True, text=True, timeout=180, check=False)
     assert run.returncode == 0, run.stderr
-    assert "setting 'coordinators' (127.0.0.1:1)" in run.stdout
+    assert "Check that one runs at 127.0.0.1:1" in run.stdout
+    assert "name another with setting 'coordinators'" in run.stdout
     assert "setting 'bootstrap_servers'" in run.stdout
 
 
