@@ -336,7 +336,8 @@ class KafkaPort:
     def _look_up(self, offsets: Sequence[OffsetToResolve], *, asks_topics: bool = False) -> list[ResolvedOffset]:
         """Ask; where a leader has moved, ask for metadata and then the new one, and of topics that nobody polls before.
 
-        So too with `asks_topics`. What Kafka says it does not have is not asked about again.
+        So too with `asks_topics`. What Kafka says it does not have is not asked about again, but for topics that are
+        polled and were there: one broker may be late, so what it lacks is believed the second time.
         """
         with self._changed:
             polled = self._topics
@@ -346,15 +347,19 @@ class KafkaPort:
         for attempt in range(_LOOKUP_TRIES):
             if attempt:
                 self._pause(_LOOKUP_PAUSE_S)
+            there = left
             if attempt or not is_polled or any((asked.topic, asked.partition) not in self._leaders for asked in left):
                 view = self._read_topics(frozenset(asked.topic for asked in left), tells_absent=False)
-                left = _leave_out_absent(view, left, answers)
-            found = self._list_offsets(left) if left else []
+                there = _leave_out_absent(view, left, answers)
+            found = self._list_offsets(there) if there else []
             if len(found) == len(offsets) and all(answer.offset is not None for answer in found):
                 return found  # as nearly always, and they may be tens of thousands
             for answer in found:
                 answers[answer.topic, answer.partition] = answer
-            left = [asked for asked in left if answers[asked.topic, asked.partition].offset is None]
+            if asks_topics and not attempt:
+                absent = [asked for asked in left if answers[asked.topic, asked.partition].is_absent]
+                there = [*there, *(asked for asked in absent if asked.topic in polled)]
+            left = [asked for asked in there if answers[asked.topic, asked.partition].offset is None]
             if not left:
                 break
         return [answers[asked.topic, asked.partition] for asked in offsets]

@@ -165,6 +165,23 @@ def test_a_lookup_that_asks_for_topics_tells_first_of_one_that_was_made_again_si
     assert read.topics == now
 
 
+def test_a_polled_topic_that_one_broker_is_late_with_is_asked_about_once_more() -> None:
+    kafka = ScriptedKafka()
+    with running(kafka) as (port, inbox):
+        port.watch_topics(frozenset({"t"}))
+        inbox.wait_for_topic("t")
+        read_topics, late = kafka.read_topics, [True]
+
+        def lacks_it_once(names: frozenset[str]) -> ClusterView:
+            view = read_topics(names)
+            return replace(view, topics={}, absent=names) if late and late.pop() else view
+
+        kafka.read_topics = lacks_it_once  # type: ignore[method-assign]
+        port.resolve_offsets(4, [OffsetToResolve("t", 0, LATEST)], asks_topics=True)
+        (resolved,) = inbox.wait_for(OffsetsResolved)
+    assert resolved.offsets == (ResolvedOffset("t", 0, 5),)
+
+
 def test_lookups_do_not_count_as_polls_that_found_a_topic_absent() -> None:
     kafka = ScriptedKafka()
     with running(kafka) as (port, inbox):
