@@ -21,7 +21,7 @@ from coordinator.core.cluster.identity import Identity, ZkSeen
 from coordinator.core.cluster.znodes import Cluster, LogEnd, NodeState, bucket_count
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import CorruptLogError, StorageError
-from coordinator.core.log.meta import ClusterDirectory, ClusterMemory
+from coordinator.core.log.meta import ClusterDirectory
 from coordinator.core.log.storage import OpenedLog
 from coordinator.core.mirror.mirrored import Mirrored
 from coordinator.core.node import Node
@@ -129,7 +129,7 @@ async def _serve(settings: Settings, journal: Journal, signals: Signals, admin: 
     peers = Peers(known, driver.peer_event, log, limits_of(settings.peers), peer_tls)
     try:
         say_disk(disk, log)
-        if disk.is_new or disk.memory == ClusterMemory():
+        if disk.is_new or disk.memory.is_blank:
             found = "was empty" if disk.is_new else "held nothing but who it belongs to"
             why = (
                 f"{own.data_dir.absolute()} {found}: this node is in sync with nothing until it has copied from "
@@ -441,7 +441,7 @@ def identity_of(
         lacks=directory.memory.lacks,
         place=place,
         intended_epoch=directory.memory.intended_epoch,
-        has_memory=directory.memory != ClusterMemory(),
+        has_memory=not directory.memory.is_blank,
         shards=directory.meta.shards,
     )
 

@@ -56,6 +56,11 @@ class ClusterMemory:
     lacks: frozenset[int] = frozenset()
     intended_epoch: int | None = None
 
+    @property
+    def is_blank(self) -> bool:
+        """Return whether nothing is remembered: the directory was never about to be registered, or has lost that."""
+        return self == ClusterMemory()
+
 
 class ClusterDirectory(Protocol):
     """A data directory of a node of a cluster.

@@ -5,6 +5,7 @@ sets of what it lacks, and nobody may lead that before the one that has it is ba
 waits for others, and longer.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from random import Random
 
@@ -19,7 +20,7 @@ from tests.sim.cluster.world import LOOK_MS, ClusterWorld
 DOUBT_MS = 30_000
 
 
-class _LosingWorld(ClusterWorld):
+class _LosingWorld(ClusterWorld, ABC):
     """One node is to lose something when it alone has it here."""
 
     def __init__(self, seed: int, mix: ClusterMix, dice: Random) -> None:
@@ -58,9 +59,9 @@ class _LosingWorld(ClusterWorld):
     def _prepare(self, losing: ClusterProcess) -> None:
         """Do what is to be done while all are there."""
 
+    @abstractmethod
     def _lose(self, losing: ClusterProcess) -> tuple[int, ...]:
         """End the process and have it lose something; returns the shards that it lacks now."""
-        raise NotImplementedError
 
 
 class FailedStartsWorld(_LosingWorld):

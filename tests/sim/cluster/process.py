@@ -22,7 +22,6 @@ from coordinator.core.cluster_node import effects as c
 from coordinator.core.cluster_node import events as i
 from coordinator.core.cluster_node.node import MEMBERS_ADDRESS, ClusterNode
 from coordinator.core.log.entry import Batch, StorageError
-from coordinator.core.log.meta import ClusterMemory
 from coordinator.core.log.storage import LogReplacedError, OpenedLog
 from coordinator.core.peers.control_words import PEERS_ADDRESS
 from coordinator.core.peers.effects import ConnectPeers, EndContact, SayToPeer
@@ -160,7 +159,7 @@ class ClusterProcess:
             lacks=disk.disk.memory.lacks,
             place=self.name,
             intended_epoch=disk.disk.memory.intended_epoch,
-            has_memory=disk.disk.memory != ClusterMemory(),
+            has_memory=not disk.disk.memory.is_blank,
             shards=meta.shards,
         )
         self.node = ClusterNode(
