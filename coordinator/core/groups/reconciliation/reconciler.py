@@ -136,7 +136,7 @@ class Reconciler:
         if soft.staged_target is not None:
             self._take_part(group, soft, soft.staged_target)
             return
-        partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop)
+        partitions, members = soft.backlog.take(group, desk.limits.slice_partitions, _has_to_stop, _keeps_all)
         self._reconcile(Round(group, soft), partitions, members, soft.backlog.why)
         self._go_on(group_id, soft)
 
@@ -365,6 +365,18 @@ class Reconciler:
 def _has_to_stop(group: GroupState, partition: TopicPartition) -> bool:
     grant = group.grants[partition]
     return grant.stop_why is None and _why_stop(group, partition, grant, "") is not None
+
+
+def _keeps_all(group: GroupState, owned: PartitionSet) -> bool:
+    """Say whether a member that has just its target keeps all of it, without a look at each for itself."""
+    if group.controls.holds_back:
+        return False
+    for topic, numbers in owned.columns():
+        grants, topic_id = group.grants.rows(topic), group.topics[topic].topic_id
+        for number in numbers:
+            if grants[number].topic_id != topic_id:
+                return False
+    return True
 
 
 def _why_stop(group: GroupState, partition: TopicPartition, grant: Grant, why: str) -> str | None:

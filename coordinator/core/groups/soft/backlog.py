@@ -97,8 +97,17 @@ class Backlog:
         if not some:
             self._unless_due, self._has_unless_due = iter(()), False
 
-    def take(self, group: GroupState, most: int, has_to_stop: Callable[[GroupState, TopicPartition], bool]) -> Slice:
-        """Take out the next slice, of about `most` partitions that move."""
+    def take(
+        self,
+        group: GroupState,
+        most: int,
+        has_to_stop: Callable[[GroupState, TopicPartition], bool],
+        keeps_all: Callable[[GroupState, PartitionSet], bool],
+    ) -> Slice:
+        """Take out the next slice, of about `most` partitions that move.
+
+        `keeps_all` says for all partitions of a member together, which are just its target, that none has to stop.
+        """
         partitions: set[TopicPartition] = set()
         if self._has_wanted and not self._partitions:
             self._add_wanted(group, most)
@@ -112,13 +121,23 @@ class Backlog:
             member_id = next(iter(self.members))
             if self._rest is None:
                 left -= _SETTLED_FOR_ONE_THAT_MOVES
-                self._rest = self._to_look_at(group, member_id)
+                settled = self._settled(group, member_id, keeps_all)
+                if 0 < settled < left:
+                    left -= settled
+                else:
+                    self._rest = self._to_look_at(group, member_id)
             if self._rest is not None:
                 left = self._look_at_rest(group, member_id, left, partitions, has_to_stop)
             if self._rest is None:
                 del self.members[member_id]
                 members.append(member_id)
         return Slice(in_order(partitions), members)
+
+    def _settled(self, group: GroupState, member_id: str, keeps_all: Callable[[GroupState, PartitionSet], bool]) -> int:
+        """Return how many partitions a member has, if it has all of its target and keeps it; else 0."""
+        member, owned = group.members.get(member_id), group.owned_by(member_id)
+        is_settled = self.is_close and member is not None and owned == member.target and keeps_all(group, owned)
+        return len(owned) if is_settled else 0
 
     def _to_look_at(self, group: GroupState, member_id: str) -> Iterator[TopicPartition] | None:
         """Return which partitions of a member may have to move, as of now, in order; None where none has to."""

@@ -11,6 +11,7 @@ from coordinator.core.groups.hard.records import (
     decode_record,
 )
 from coordinator.core.limits import Limits
+from coordinator.protocol.messages.operators import ChangePause, ChangePauseResponse
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import WALL_OFFSET_MS, NodeWorld
 
@@ -126,6 +127,36 @@ def test_crash_between_any_two_steps_of_a_large_rebalance_is_made_good_after_the
         again.advance(SMALL.rebalance_window_ms)
         assert owned(members) == [5] * MEMBERS
         assert all(member.is_complete for member in members)
+
+
+@pytest.mark.parametrize("has_changed", ["nothing", "partitions are paused", "the topic was made again"])
+def test_a_load_decides_the_same_of_members_that_keep_everything_as_of_each_partition(
+    has_changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def decided_by_loads() -> list[list[tuple[bytes, ...]]]:
+        """Return what is decided after a crash between any two of the records that the change made."""
+        decided = []
+        is_next = True
+        while is_next:
+            world, _ = big_group()
+            shard = world.node.shard_of("g")
+            kept = len(world.written[shard]) + len(decided)
+            if has_changed == "partitions are paused":
+                pause = ChangePause("g", (("t", 0), ("t", 12)), True, "ann", is_dry_run=False)
+                world.connect().ask(pause, ChangePauseResponse)
+            elif has_changed == "the topic was made again":
+                world.kafka.ids["t"] = "id-again"
+                world.poll_topics()
+            is_next = kept < len(world.written[shard])
+            world.synced[shard], begin = kept, len(world.effects)
+            world.restart()
+            world.advance(100)
+            decided.append([effect.records for effect in world.effects[begin:] if isinstance(effect, Append)])
+        return decided
+
+    together = decided_by_loads()
+    monkeypatch.setattr("coordinator.core.groups.reconciliation.reconciler._keeps_all", lambda *_: False)
+    assert decided_by_loads() == together
 
 
 def test_departures_at_the_same_moment_are_one_rebalance_and_those_after_it_another() -> None:
