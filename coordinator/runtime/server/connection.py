@@ -6,7 +6,6 @@ the server's. A peer that breaks a rule is disconnected with one log line and no
 
 import asyncio
 import contextlib
-import socket
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, cast
@@ -107,9 +106,6 @@ class Connection(asyncio.Protocol):
             transport.abort()
             return
         self.id = connection_id
-        sock = transport.get_extra_info("socket")
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         transport.write(self.session.send_hello())
 
     def tls_done(self, shown: Shown) -> None:

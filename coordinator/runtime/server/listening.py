@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import socket
 from collections.abc import Callable
 from typing import Final
 
@@ -26,7 +27,14 @@ All of them look whenever somebody comes, which takes 80 microseconds of a conne
 
 
 async def begin_accepting(server: asyncio.Server) -> None:
-    """Accept connections from now on; raises OSError when another process has taken the address meanwhile."""
+    """Accept connections from now on; raises OSError when another process has taken the address meanwhile.
+
+    What is accepted has the options of the socket that it was accepted on.
+    """
+    for listening in server.sockets:
+        with contextlib.closing(listening.dup()) as sock:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     await server.start_serving()
     if any(listening.fileno() < 0 for listening in server.sockets):
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

@@ -136,6 +136,18 @@ def test_a_request_is_told_and_its_answer_comes_back() -> None:
     assert play(act).log.lines == []
 
 
+def test_who_is_accepted_by_any_listener_is_kept_alive_and_written_to_at_once() -> None:
+    options = ((socket.SOL_SOCKET, socket.SO_KEEPALIVE), (socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    async def act(on: Scene) -> None:
+        await connect_many(on, 2 * ACCEPTING)
+        socks = [connection._transport.get_extra_info("socket") for connection in on.server._live]  # type: ignore[union-attr]
+        assert len(socks) == 2 * ACCEPTING
+        assert all(sock.getsockopt(*option) for sock in socks for option in options)
+
+    play(act)
+
+
 def test_everything_that_came_in_one_read_is_answered_by_few_writes() -> None:
     async def act(on: Scene) -> None:
         on.listener.on_request = lambda connection, correlation, _: on.server.send_response(
