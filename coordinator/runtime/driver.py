@@ -227,7 +227,8 @@ class Driver:
 
     def request_received(self, connection_id: int, correlation_id: int, request: Request) -> None:
         """Tell the node about a request; the server flushes."""
-        fresh_id = uuid.uuid4().hex if type(request) is RegisterConsumer else ""
+        needs_id = type(request) is RegisterConsumer and not request.member_id
+        fresh_id = uuid.uuid4().hex if needs_id else ""
         self._asked(connection_id, correlation_id, request)
         if not self._is_draining:
             event = RequestArrived(connection_id, correlation_id, request, fresh_id)

@@ -3,7 +3,7 @@
 Every report about a log has the number that the log had when the report became true.
 """
 
-from typing import TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -14,6 +14,7 @@ from coordinator.core.log.entry import Batch
 from coordinator.core.log.snapshot import SnapshotPiece
 from coordinator.core.peers.events import PeersEvent
 from coordinator.core.replica.epochs import ReplicaLog
+from coordinator.protocol.messages import DescribeCluster, DrainNode, ElectLeaders, ReassignShards
 
 
 class TurnEnded(msgspec.Struct, frozen=True):
@@ -88,3 +89,13 @@ class SnapshotRead(msgspec.Struct, frozen=True):
 
 DiskEvent: TypeAlias = LogOpened | LogSynced | LogCut | LogInstalled | PieceWritten | LogRead | SnapshotRead
 Event: TypeAlias = events.Event | TurnEnded | DiskEvent | PeersEvent | ZkEvent | Remembered | StateWanted
+
+_CONNECTIONS: Final = frozenset({events.ConnectionOpened, events.ConnectionClosed})
+_ABOUT_THE_CLUSTER: Final = frozenset({DescribeCluster, ReassignShards, ElectLeaders, DrainNode})
+
+
+def is_of_members(event: Event) -> TypeGuard[events.Event]:
+    """Say whether an event is of a connection of members or tools, and no request about the cluster."""
+    if type(event) is events.RequestArrived:
+        return type(event.request) not in _ABOUT_THE_CLUSTER
+    return type(event) in _CONNECTIONS

@@ -60,6 +60,7 @@ from coordinator.core.cluster_node.events import (
     PieceWritten,
     SnapshotRead,
     TurnEnded,
+    is_of_members,
 )
 from coordinator.core.cluster_node.replication import Replication
 from coordinator.core.cluster_node.rooms import RoomEffect, Rooms
@@ -199,6 +200,8 @@ class ClusterNode:
     def _take(self, event: Event) -> None:
         now_ms, replication = self._now_ms, self.replication
         match event:
+            case _ if replication is not None and is_of_members(event):
+                replication.coordinate(event)
             case ZkSession() | ZkChanged():
                 self._do(self._rooms.zookeeper(event, now_ms))
             case ZkReadDone() | ZkMultiDone():
@@ -426,6 +429,8 @@ class ClusterNode:
         out, replication.out = replication.out, []
         for effect in out:
             match effect:
+                case done.Respond() | done.SendPush():  # there is one for every request
+                    self._out.append(effect)
                 case wanted.ChangeIsr():
                     self._rooms.writes.want(effect)
                 case wanted.ReadIsr():

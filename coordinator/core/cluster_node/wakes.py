@@ -4,8 +4,6 @@ Whoever performs the wish has one timer: the last wish counts alone. So it is fo
 wanted, and each of these stands until a tick has come, also when its time is over already.
 """
 
-from collections.abc import Sequence
-
 from coordinator.core import effects as done
 from coordinator.core.cluster_node.effects import Effect
 
@@ -20,9 +18,9 @@ class Wakes:
 
     def in_one(self, effects: list[Effect], now_ms: int, *, is_tick: bool) -> list[Effect]:
         """Return the effects of a step with one wish, where there is a new one; a tick is what all until now wanted."""
-        wishes = _wishes_in(effects)
-        if not wishes and not is_tick:
+        if not is_tick and done.WakeAt not in map(type, effects):
             return effects
+        wishes = {effect.now_ms for effect in effects if isinstance(effect, done.WakeAt)}
         before = None if is_tick else min(self._wanted, default=None)
         if is_tick:
             self._wanted = {at_ms for at_ms in self._wanted if at_ms > now_ms}
@@ -30,7 +28,3 @@ class Wakes:
         others: list[Effect] = [effect for effect in effects if not isinstance(effect, done.WakeAt)]
         first = min(self._wanted, default=None)
         return others if first is None or first == before else [*others, done.WakeAt(first)]
-
-
-def _wishes_in(effects: Sequence[Effect]) -> set[int]:
-    return {effect.now_ms for effect in effects if isinstance(effect, done.WakeAt)}
