@@ -109,6 +109,10 @@ class LogInSession:
         """True when the other end's hello has come."""
         return self._session.version is not None
 
+    def limit_frames(self, frame_bytes: int) -> None:
+        """Take no longer frame from now on."""
+        self._session.limit_frames(frame_bytes)
+
     def greet(self) -> bytes:
         """Return our hello, which is that of members."""
         return self._session.send_hello()

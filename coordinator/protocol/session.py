@@ -307,6 +307,10 @@ class Session:
         self._must_fit(push, message, self.limits.answer_bytes)
         return framing.encode_envelope(PUSH_CORRELATION_ID, message)
 
+    def limit_frames(self, frame_bytes: int) -> None:
+        """Take no longer frame from now on, also of one that has begun to come."""
+        self._reader.limit_bytes = frame_bytes
+
     def close(self) -> None:
         """End the conversation; what the peer still sends is dropped."""
         self._step(Step.CLOSE)

@@ -1,13 +1,16 @@
 """Nobody comes in by whatever is said to a node that logs clients in: it ends by a rule of the wire or a refusal."""
 
 import contextlib
+from collections.abc import Iterator
+from unittest.mock import patch
 
+import scramp.core
 from hypothesis import given
 from hypothesis import strategies as st
 from scramp import ScramClient
 
 from coordinator.core.security.log_in import Accepted, Challenge, LogInMachine, Refused, TokenRefused, Ways
-from coordinator.core.security.users import MECHANISMS, Users, Verifier
+from coordinator.core.security.users import MECHANISMS, MOST_PREPARED, Users, Verifier
 from coordinator.core.security.users_file import UsersError, parse_users, users_text
 from coordinator.protocol.errors import RemoteProtocolError
 from coordinator.protocol.log_in import LogInSession, token_message
@@ -38,6 +41,42 @@ def test_no_words_but_a_proof_let_anybody_in(mechanism: str, first: bytes, then:
     if isinstance(outcome, Challenge):
         outcome = at.hear(mechanism, then)
     assert isinstance(outcome, Refused)
+
+
+MUCH = st.builds(
+    lambda letters, times: letters * times,
+    st.text(st.sampled_from("a,=\u00ad\u00fc\ufdfa\u3316 "), max_size=6)
+    | st.sampled_from(["=2C", "=3D", ",n=", ",r="]),
+    st.integers(0, 1_000),
+)
+LONG_WORDS = st.builds("{},n={},r={}{}".format, st.sampled_from(["n,", "y,"]), MUCH, MUCH, st.just("x")) | st.builds(
+    "{}{}={},{}={}{}".format, st.sampled_from(["n,,", ",,", "", "n,"]), *[st.sampled_from("nrxm"), MUCH] * 2, MUCH
+)
+
+
+@contextlib.contextmanager
+def prepared() -> Iterator[list[int]]:
+    """Note how many characters are prepared of each name."""
+    lengths: list[int] = []
+    real = scramp.core.saslprep
+
+    def note(text: str) -> str:
+        found: str = real(text)
+        lengths.append(max(len(text), len(found)))
+        return found
+
+    with patch.object(scramp.core, "saslprep", note):
+        yield lengths
+
+
+@given(LONG_WORDS)
+def test_no_words_of_a_stranger_have_much_prepared_or_kept(said: str) -> None:
+    at = machine()
+    with prepared() as lengths:
+        outcome = at.hear(MECHANISM, said.encode())
+    assert [length for length in lengths if length > MOST_PREPARED] == []
+    if isinstance(outcome, Challenge):
+        assert len(outcome.data) < 4_096
 
 
 @given(st.binary(max_size=80) | SCRAM_WORDS.map(str.encode), st.integers(0, 200), st.integers(0, 255))

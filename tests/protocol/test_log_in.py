@@ -176,6 +176,20 @@ def test_a_long_frame_of_a_stranger_is_refused_by_its_length() -> None:
         Client().gate.take(b"\0\0\x40\x01")
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_whoever_need_not_log_in_and_does_is_held_to_the_frames_of_a_log_in(is_first: bool) -> None:
+    client = Client(Principal("by certificate"))
+    if not is_first:
+        assert client.say(MECHANISM, b"n,,n=alice,r=x").error is ErrorCode.NONE
+    asked = LogInSession(Role.MEMBER, SessionLimits())
+    asked.greet()
+    list(asked.receive(Session(Role.COORDINATOR).send_hello()))
+    with pytest.raises(RemoteProtocolError, match="over the limit of 16384") as raised:
+        client.gate.take(asked.ask(LogIn(MECHANISM, bytes(16_385))))
+    assert raised.value.code is ErrorCode.FRAME_TOO_LARGE
+    assert client.door.refused == []
+
+
 def client_frame(data: bytes) -> bytes:
     """Return the body of the frame in which these words come, with the longest head of them that there is."""
     session = LogInSession(Role.MEMBER)

@@ -36,11 +36,11 @@ PURE_STANDARD_LIBRARY = {
 }
 PURE_LIBRARIES = {"msgspec", "msgspec.msgpack", "msgspec.json", "msgspec.structs"}
 ALLOWED = {
-    # A checksum, hashes, a regular expression engine of linear time, addresses, words in quotes, the exchange of SCRAM
-    # with a nonce that it is given: functions of their arguments alone.
+    # A checksum, hashes, a regular expression engine of linear time, addresses, words in quotes, forms of Unicode, the
+    # exchange of SCRAM with a nonce that it is given: functions of their arguments alone.
     "core": PURE_STANDARD_LIBRARY
     | PURE_LIBRARIES
-    | {"base64", "binascii", "google_crc32c", "hashlib", "hmac", "ipaddress", "re2", "scramp", "shlex"},
+    | {"base64", "binascii", "google_crc32c", "hashlib", "hmac", "ipaddress", "re2", "scramp", "shlex", "unicodedata"},
     "protocol": PURE_STANDARD_LIBRARY | PURE_LIBRARIES,
     "member": PURE_STANDARD_LIBRARY | PURE_LIBRARIES | {"spark_kcoord.member"},  # of which `refusals`, read below
 }

@@ -9,7 +9,6 @@ import base64
 import binascii
 import hashlib
 import re
-import unicodedata
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -17,11 +16,10 @@ from scramp import ScramException
 from scramp.utils import saslprep
 
 from coordinator.client.security import NO_SECRET, SCRAM_MECHANISMS, TOKEN_MECHANISM, ClientSecurity, Secret
+from coordinator.core.security.users import MOST_PREPARED, is_long_to_prepare
 
 LONGEST: Final = 8 * 1024
 """The characters of the longest `Authorization` that is looked at."""
-_MOST_PREPARED: Final = 256
-"""The characters of a name or a password that are looked at one by one: each is looked up in a dozen tables."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z")
 
 
@@ -99,9 +97,9 @@ def _prepared(text: str) -> str:
     """Return what SCRAM makes of a name or a password; of a long one in no more time than a request may take."""
     if text.isascii() and text.isprintable():
         return text
-    if max(len(text), len(unicodedata.normalize("NFKC", text[: _MOST_PREPARED + 1]))) > _MOST_PREPARED:
+    if is_long_to_prepare(text):
         raise BadCredentialError(
-            f"'Authorization: Basic' holds more than {_MOST_PREPARED} characters, some of them not printable ASCII"
+            f"'Authorization: Basic' holds more than {MOST_PREPARED} characters, some of them not printable ASCII"
         )
     try:
         return str(saslprep(text))

@@ -13,10 +13,12 @@ from typing import Any, Final, TypeAlias
 from scramp import ScramException, ScramMechanism
 
 from coordinator.core.security.principal import ANONYMOUS, Principal, why_bad_name
-from coordinator.core.security.users import TOKEN_MECHANISM, Users
+from coordinator.core.security.users import MOST_PREPARED, TOKEN_MECHANISM, Users, is_long_to_prepare
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.log_in import token_in
 
+_MOST_OF_WORDS: Final = 2 * 1024
+"""Longest words of SCRAM that are heard, in bytes: a name, in which each comma is three letters, and a nonce."""
 _SHOWN: Final = 100
 """Longest part of a name that is shown in a log line, in characters."""
 
@@ -151,7 +153,11 @@ class LogInMachine:
     def _take_name(self, data: bytes) -> Outcome:
         server = ScramMechanism(self._mechanism).make_server(self._verifier, s_nonce=self._nonce)
         try:
-            server.set_client_first(_text(data))
+            words = _text(data)
+            if is_long_to_prepare(_name_in(words)):  # before it is: that takes a node's time from all others
+                why = f"a user with more than {MOST_PREPARED} characters in its name"
+                return self._deny(f"it names {why}", f"there is never {why}")
+            server.set_client_first(words)
             challenge = server.get_server_first()
         except ScramException as error:
             return self._deny(f"its first message cannot be read: {_plain(error)}", "the first message cannot be read")
@@ -212,7 +218,16 @@ class LogInMachine:
         self.stage = following
 
 
+def _name_in(words: str) -> str:
+    """Return the name in the first words of SCRAM (RFC 5802); in words of another form none is ever looked at."""
+    parts = words.split(",", 3)
+    name = parts[2].removeprefix("n=") if len(parts) > 2 else ""
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
 def _text(data: bytes) -> str:
+    if len(data) > _MOST_OF_WORDS:
+        raise ScramException(f"it has {len(data)} bytes and at most {_MOST_OF_WORDS} are heard")
     try:
         return data.decode()
     except UnicodeDecodeError:

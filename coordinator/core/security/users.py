@@ -7,6 +7,7 @@ answer does not tell who is a user. Nothing here knows a file, nor how a proof i
 
 import hashlib
 import hmac
+import unicodedata
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ LEAST_ITERATIONS: Final = 4_096
 DEFAULT_ITERATIONS: Final = 16_384
 MOST_ITERATIONS: Final = 1_000_000
 SALT_BYTES: Final = 16
+MOST_PREPARED: Final = 256
+"""The most characters of a name or a password that are prepared (RFC 4013): each is looked up in a dozen tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,14 @@ def _usual_iterations(users: Users) -> Mapping[str, int]:
     for (mechanism, _), verifier in users.verifiers.items():
         counts.setdefault(mechanism, Counter())[verifier.iterations] += 1
     return {mechanism: max(counted, key=lambda each: (counted[each], each)) for mechanism, counted in counts.items()}
+
+
+def is_long_to_prepare(text: str) -> bool:
+    """Say whether a name or a password has more characters than are prepared, as it came or as NFKC has it.
+
+    One character may become eighteen. No more is looked at than is needed to tell.
+    """
+    return max(len(text), len(unicodedata.normalize("NFKC", text[: MOST_PREPARED + 1]))) > MOST_PREPARED
 
 
 def hash_of_token(token: str) -> bytes:

@@ -39,15 +39,26 @@ class Gated(Protocol):
 class Gate:
     """One connection's gate; `take` hears what comes until it returns something."""
 
-    __slots__ = ("_connection", "_kept", "_longest", "_machine", "_may_pass", "_mechanisms", "_session", "is_over")
+    __slots__ = (
+        "_connection",
+        "_frame_bytes",
+        "_kept",
+        "_longest",
+        "_machine",
+        "_may_pass",
+        "_mechanisms",
+        "_session",
+        "is_over",
+    )
 
     def __init__(self, connection: Gated, log_ins: "LogIns", limits: SessionLimits) -> None:
         settings = log_ins.settings
         self._connection = connection
         self._may_pass = connection.principal != ANONYMOUS or settings.allow_anonymous
+        self._frame_bytes = min(settings.frame_bytes, limits.frame_bytes)
         strangers = SessionLimits(
             hello_bytes=limits.hello_bytes,
-            frame_bytes=limits.frame_bytes if self._may_pass else min(settings.frame_bytes, limits.frame_bytes),
+            frame_bytes=limits.frame_bytes if self._may_pass else self._frame_bytes,
             in_flight=1,
         )
         self._session = LogInSession(Role.COORDINATOR, strangers)
@@ -78,6 +89,7 @@ class Gate:
             if self.is_over:
                 break
             if isinstance(heard, LogInAsked):
+                self._must_not_be_long(heard)
                 self._may_pass = False
                 self._kept = b""
                 self._go_on(heard)
@@ -93,6 +105,16 @@ class Gate:
             self.is_over = True
             return self._kept
         return b""
+
+    def _must_not_be_long(self, asked: LogInAsked) -> None:
+        """Hold whoever logs in to the frames of a log-in, also who need not and may ask for more in longer ones."""
+        if not self._may_pass:
+            return
+        self._session.limit_frames(self._frame_bytes)
+        length = len(asked.request.data)
+        if length > self._frame_bytes:
+            why = f"words of a log-in of {length} bytes are over the limit of {self._frame_bytes} bytes"
+            raise RemoteProtocolError(ErrorCode.FRAME_TOO_LARGE, why)
 
     def _go_on(self, asked: LogInAsked) -> None:
         outcome = self._machine.hear(asked.request.mechanism, asked.request.data)

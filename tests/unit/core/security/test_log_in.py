@@ -20,6 +20,7 @@ from coordinator.core.security.log_in import (
 from coordinator.core.security.principal import Principal
 from coordinator.core.security.users import MECHANISMS, SCRAM_MECHANISMS, Users, Verifier
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import MAX_ID_LENGTH
 from coordinator.protocol.log_in import token_message
 
 PASSWORD = "c4n4ry-p4ssw0rd"
@@ -183,6 +184,38 @@ def test_a_mechanism_that_is_not_named_in_the_settings_is_refused_with_those_tha
     assert isinstance(outcome, Refused)
     assert outcome.code is ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert outcome.told == "that mechanism is not taken here; those that are: SCRAM-SHA-256"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a" * 257, "\ufdfa" * 15, "\u00ad" * 256 + "x", "=2C" * 257],
+    ids=["letters", "one becomes eighteen", "it becomes one", "each is three"],
+)
+def test_a_name_that_would_take_long_to_prepare_is_a_refusal_before_it_is(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scramp.core.saslprep", lambda _: pytest.fail("it is looked at character by character"))
+    at = machine()
+    assert at.hear(MECHANISM, f"n,,n={name},r=x".encode()) == denied(
+        "it names a user with more than 256 characters in its name",
+        "there is never a user with more than 256 characters in its name",
+    )
+    assert at.stage is Stage.REFUSED
+
+
+def test_words_that_are_longer_than_any_name_and_nonce_are_refused() -> None:
+    outcome = machine().hear(MECHANISM, b"n,,n=alice,r=" + b"x" * 2_048)
+    assert isinstance(outcome, Refused)
+    assert outcome.why == "its first message cannot be read: it has 2061 bytes and at most 2048 are heard"
+
+
+@pytest.mark.parametrize("letter", ["a", ",", "=", "\u00fc", "\U00020000"], ids=ascii)
+def test_the_longest_name_that_a_user_may_have_logs_in(letter: str) -> None:
+    name = letter * MAX_ID_LENGTH
+    users = Users({(MECHANISM, name): verifier(MECHANISM)}, {}, b"secret")
+    at, client = LogInMachine(Ways(MECHANISMS, users, check_token), "server-nonce"), Client(name)
+    assert isinstance(client.name(at), Challenge)
+    assert isinstance(client.prove(at), Accepted)
 
 
 def test_no_secret_is_in_a_representation_or_a_reason() -> None:

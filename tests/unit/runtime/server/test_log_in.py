@@ -287,6 +287,21 @@ def test_whoever_has_not_logged_in_is_half_open_and_gives_way(users: Path) -> No
     assert len(play(act, users, server=server).log.of("gave-way")) == 1
 
 
+def test_a_name_that_would_hold_up_the_loop_is_a_failure_of_its_address_and_a_line(users: Path) -> None:
+    async def act(on: Scene) -> None:
+        each = await stranger(on)
+        name = "\ufdfa" * 500
+        answer = await each.say("SCRAM-SHA-512", f"n,,n={name},r=x".encode())
+        assert isinstance(answer, LogInResponse)
+        assert answer.error is ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert on.refused == ["it names a user with more than 256 characters in its name"]
+        assert on.server.admission.failing_addresses == 1
+        assert await each.is_cut_off()
+        each.writer.close()
+
+    play(act, users)
+
+
 def test_an_address_whose_log_ins_are_refused_again_and_again_has_to_wait(users: Path) -> None:
     async def act(on: Scene) -> None:
         for number in range(3):
