@@ -26,7 +26,13 @@ OF_GROUP = {
     "FinishClaims": "R",
     "BeginClaims": "R",
 }
-OF_GROUP_AND_TOPIC = {"CommitOffsets": ("R", "R"), "RegisterConsumer": ("R", "D")}
+OF_GROUP_AND_TOPIC = {
+    "ResetOffsets": ("A", "RD"),
+    "DeleteOffsets": ("X", "R"),
+    "CommitOffsets": ("R", "R"),
+    "RegisterConsumer": ("R", "D"),
+}
+"""Those that name topics, also where the same one may name none."""
 OF_OWN_GROUP = {
     "Ping": "R",
     "FetcherStarted": "R",

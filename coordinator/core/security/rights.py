@@ -118,12 +118,29 @@ OF_READERS: Final = frozenset(kind for kind, right in RIGHT_OF.items() if right 
 """Requests of members that ask for the right to read their own group and for no other."""
 
 
-def operation_of(verb: str) -> Operation | None:
-    """Return the operation of that name, or the one that a message of that name asks for; None for neither."""
+TOPIC_RIGHTS_OF: Final[Mapping[type[Request], tuple[Operation, ...]]] = {
+    RegisterConsumer: (_DESCRIBE,),
+    CommitOffsets: (_READ,),
+    ResetOffsets: (_READ, _DESCRIBE),
+    DeleteOffsets: (_READ,),
+}
+"""The rights on each topic that a request names, beside that on its group (decision 0073).
+
+A reset commits, and tells of a partition what Kafka's ListOffsets does. Requests without a row tell and change nothing
+but what is the group's already."""
+
+
+def operations_of(verb: str, kind: ResourceKind) -> tuple[Operation, ...]:
+    """Return the operation of that name, or those that a message of that name asks for; nothing for neither."""
     if verb in set(Operation) - {Operation.ALL}:
-        return Operation(verb)
-    right = next((right for kind, right in RIGHT_OF.items() if kind.__name__ == verb), None)
-    return right.operation if isinstance(right, OnGroup | OnOwnGroup | OnCluster) else None
+        return (Operation(verb),)
+    request = next((request for request in RIGHT_OF if request.__name__ == verb), None)
+    if request is None:
+        return ()
+    if kind is ResourceKind.TOPIC and request in TOPIC_RIGHTS_OF:
+        return TOPIC_RIGHTS_OF[request]
+    right = RIGHT_OF[request]
+    return (right.operation,) if isinstance(right, OnGroup | OnOwnGroup | OnCluster) else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +160,8 @@ def group_named(request: Request) -> str | None:
 def rights_for(request: Request, own_group_id: str | None) -> tuple[Asked, ...]:
     """Return all that a request asks for; `own_group_id` is the group of the member whose connection it came on.
 
-    Whoever subscribes must be allowed to describe the topics that it names; what a pattern matches is filtered. Whoever
-    commits must be allowed to read the topics: that is asked of each by itself where offsets are committed.
+    Each topic that is named is asked for, and one that is refused has all of the request refused; what a pattern
+    matches is filtered. Those of a commit are asked for one by one where offsets are committed.
     """
     right = RIGHT_OF[type(request)]
     match right:
@@ -162,8 +179,21 @@ def rights_for(request: Request, own_group_id: str | None) -> tuple[Asked, ...]:
             return ()
         case _:
             assert_never(right)
-    if isinstance(request, RegisterConsumer):
-        said = request.subscription
-        topics = {*said.topics, *(topic for topic, _ in said.partitions)}
-        return (first, *(Asked(_DESCRIBE, ResourceKind.TOPIC, topic) for topic in sorted(topics)))
-    return (first,)
+    topics = _topics_named(request)
+    if not topics:
+        return (first,)
+    operations = TOPIC_RIGHTS_OF[type(request)]
+    return (first, *(Asked(each, ResourceKind.TOPIC, topic) for topic in sorted(topics) for each in operations))
+
+
+def _topics_named(request: Request) -> set[str]:
+    """Return the topics of a request for all of which it must have rights."""
+    match request:
+        case RegisterConsumer(subscription=said):
+            return {*said.topics, *(topic for topic, _ in said.partitions)}
+        case ResetOffsets(targets=targets):
+            return {target.topic for target in targets}
+        case DeleteOffsets(partitions=partitions):
+            return {topic for topic, _ in partitions}
+        case _:
+            return set()

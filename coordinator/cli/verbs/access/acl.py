@@ -33,7 +33,7 @@ def check(
         from coordinator.config import ConfigError, load_settings
         from coordinator.core.security.acl import CLUSTER_NAME, Operation, ResourceKind
         from coordinator.core.security.principal import Principal
-        from coordinator.core.security.rights import operation_of
+        from coordinator.core.security.rights import operations_of
         from coordinator.runtime.security.reread import FileError
         from coordinator.runtime.security.rules import read_rules
 
@@ -46,15 +46,19 @@ def check(
         kind, _, name = resource.partition(":")
         if kind not in set(ResourceKind) or bool(name) == (kind == ResourceKind.CLUSTER):
             raise ConfigError([f"{resource!r} is no resource: group:NAME, topic:NAME or cluster"])
-        operation = operation_of(verb)
-        if operation is None:
+        operations = operations_of(verb, ResourceKind(kind))
+        if not operations:
             known = ", ".join(each for each in Operation if each is not Operation.ALL)
             raise ConfigError([f"{verb!r} is no verb: {known}, or the name of a message that asks for a right"])
         try:
             who = Principal.parse(principal)
-            decision = read_rules(loaded).decide(who, operation, ResourceKind(kind), name or CLUSTER_NAME)
+            acl = read_rules(loaded)
         except (ValueError, FileError) as error:
             raise ConfigError([str(error)]) from error
+        for operation in operations:
+            decision = acl.decide(who, operation, ResourceKind(kind), name or CLUSTER_NAME)
+            if not decision.is_allowed:
+                break
     sys.stdout.write(
         f"{'allowed' if decision.is_allowed else 'denied'}: {who} {operation} {resource}: {decision.why}\n"
     )

@@ -16,6 +16,8 @@ from coordinator.protocol.messages import (
     CommitOffsets,
     CommitOffsetsResponse,
     ErrorResponse,
+    FetchOffsets,
+    FetchOffsetsResponse,
     FinishClaims,
     FinishClaimsResponse,
     ListGroups,
@@ -23,9 +25,17 @@ from coordinator.protocol.messages import (
     Ping,
     PingResponse,
     RegisterConsumerResponse,
+    Response,
 )
-from coordinator.protocol.messages.operators import ReleaseClaims, ReleaseClaimsResponse
-from coordinator.protocol.parts import Claim, Subscription, TopicOffsets
+from coordinator.protocol.messages.operators import (
+    DeleteOffsets,
+    DeleteOffsetsResponse,
+    ReleaseClaims,
+    ReleaseClaimsResponse,
+    ResetOffsets,
+    ResetOffsetsResponse,
+)
+from coordinator.protocol.parts import Claim, NewGroup, ResetTarget, Subscription, TopicOffsets
 from tests.helpers.node_member import Member
 from tests.helpers.node_world import NodeWorld
 
@@ -223,3 +233,53 @@ def test_rules_that_change_count_for_the_next_ping_of_a_member_that_may_read_so_
         assert member.ask(Ping(1), ErrorResponse).error is ErrorCode.GROUP_AUTHORIZATION_FAILED
     world.happen(RulesChanged(Acl(parse_rules(SHARED))))
     assert member.ask(Ping(1), PingResponse).error is ErrorCode.NONE
+
+
+OWN = "allow User:alice all group literal g\nallow User:alice read topic literal t\n"
+
+
+@pytest.mark.parametrize("kind", ["earliest", "latest", "current", "timestamp", "offset"])
+@pytest.mark.parametrize("is_dry_run", [True, False])
+def test_a_reset_tells_and_sets_nothing_of_topics_that_may_not_be_read(kind: str, is_dry_run: bool) -> None:
+    world = world_of(OWN)
+    tool = world.connect(principal=ALICE)
+    value = 0 if kind in ("timestamp", "offset") else None
+
+    def ask(*topics: str) -> Response | None:
+        targets = tuple(ResetTarget(topic, 0, kind, value) for topic in topics)
+        sent = tool.send(ResetOffsets("g", targets, "alice", is_dry_run=is_dry_run, new_group=NewGroup()))
+        world.settle()
+        return tool.answer(sent)
+
+    said = [ask(topic) for topic in ("t2", "nope")]
+    for topic, response in zip(("t2", "nope"), said, strict=True):
+        why = f"User:alice may not read topic {topic!r}; whoever keeps the rules of this coordinator can allow it"
+        assert response == ErrorResponse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, why)
+    assert ask("t", "t2") == said[0]
+    assert (world.kafka.resolved, tool.ask(FetchOffsets("g"), FetchOffsetsResponse).error) == (
+        [],
+        ErrorCode.GROUP_ID_NOT_FOUND,
+    )
+    response = ask("t")
+    assert isinstance(response, ResetOffsetsResponse)
+    assert [result.error for result in response.results] == [ErrorCode.NONE]
+
+
+def test_a_reset_tells_nothing_of_a_topic_that_may_be_read_and_not_described() -> None:
+    world = world_of(OWN + "deny User:alice describe topic literal t\n")
+    asked = ResetOffsets("g", (ResetTarget("t", 0, "latest"),), "alice", new_group=NewGroup())
+    said = world.connect(principal=ALICE).ask(asked, ErrorResponse)
+    assert said.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert world.kafka.resolved == []
+
+
+def test_offsets_of_a_topic_that_may_not_be_read_are_not_deleted() -> None:
+    world = world_of("allow User:* all group literal g\nallow User:bob read topic literal *\n" + OWN)
+    world.connect(principal=BOB).ask(CommitOffsets("g", offsets_of("t", "t2")), CommitOffsetsResponse)
+    tool = world.connect(principal=ALICE)
+    for named in ([("t2", 0)], [("t", 0), ("t2", 0)]):
+        said = tool.ask(DeleteOffsets("g", tuple(named), "alice", is_dry_run=False), ErrorResponse)
+        assert said.error is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert set(world.group("g").offsets) == {("t", 0), ("t2", 0)}
+    assert tool.ask(DeleteOffsets("g", (("t", 0),), "alice", is_dry_run=False), DeleteOffsetsResponse)
+    assert set(world.group("g").offsets) == {("t2", 0)}

@@ -11,6 +11,8 @@ RULES = """# rules
 allow User:etl read,describe group prefix etl-
 deny User:* delete group literal *
 allow User:ops all cluster
+allow User:ops read topic prefix t
+deny User:ops describe topic literal t2
 """
 
 
@@ -33,6 +35,10 @@ def rules(tmp_path: Path) -> str:
         ("User:etl DeleteGroup group:etl-1", 1, "denied: User:etl delete group:etl-1: line 3: deny User:* delete"),
         ("User:etl read topic:t", 1, "denied: User:etl read topic:t: no rule lets User:etl read it"),
         ("User:ops DrainNode cluster", 0, "allowed: User:ops alter cluster: line 4"),
+        ("User:ops CommitOffsets topic:t2", 0, "allowed: User:ops read topic:t2: line 5"),
+        ("User:ops ResetOffsets topic:t1", 0, "allowed: User:ops describe topic:t1: line 5"),
+        ("User:ops ResetOffsets topic:t2", 1, "denied: User:ops describe topic:t2: line 6"),
+        ("User:ops RegisterConsumer topic:t2", 1, "denied: User:ops describe topic:t2: line 6"),
         ("User:root delete group:x", 0, "allowed: User:root delete group:x: User:root is a superuser"),
     ],
 )
