@@ -5,7 +5,7 @@ Everything is virtual and happens at once unless a test says otherwise: the disk
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -99,11 +99,13 @@ class NodeWorld:
         authorizer: Authorizer | None = None,
         has_audit_log: bool = False,
         mirror: MirrorSettings | None = None,
+        mirrors: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self.authorizer = authorizer
         self.has_audit_log = has_audit_log
         self.audited: list[Audited] = []
         self._mirror = mirror
+        self._mirrors = mirrors
         self.mirrored: list[MirrorOffsets | MirrorEnded] = []
         """All that a node with a mirror wanted written; a test answers with MirrorAnswered."""
         self.limits = limits or Limits()
@@ -146,7 +148,7 @@ class NodeWorld:
         node = Node(
             self.limits, self.shards, NodeAddress(1, "127.0.0.1", 9191), ("broker:9092",), authorizer=self.authorizer
         )
-        self.around = None if self._mirror is None else Mirrored(lambda: node, self._mirror, lambda _: True)
+        self.around = None if self._mirror is None else Mirrored(lambda: node, self._mirror, self._mirrors)
         for shard in range(self.shards):
             end, snapshot = self.snapshots.get(shard, (0, None))
             tail = self.written[shard][end : self.synced[shard]]

@@ -10,9 +10,9 @@ begins to be led, once more when nothing of the former leader can be under way a
 Kafka forgets it. It knows neither nodes nor Kafka: what a shard has is read through its journal.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 import google_crc32c
@@ -29,9 +29,9 @@ MOST_LOOKED_AT: Final = 2_500
 """Partitions that one step looks at, and about the most of one write: some milliseconds."""
 _A_GROUP: Final = 20
 """So many partitions are looked at in the time in which a look at a group is begun and ended."""
-_MOST_MARKED: Final = 3_000
-"""Groups that one step takes note of at most, those that are new as ten."""
-_A_NEW_GROUP: Final = 10
+_MOST_MARKED: Final = 1_000
+"""New names that one step takes note of at most, those of groups that are mirrored as three."""
+_A_NEW_GROUP: Final = 3
 _LOOK_MS: Final = 1_000
 _AWAY_MS: Final = (250, 1_000)
 _LATER_MS: Final = (100, 2_000)
@@ -78,8 +78,13 @@ class _Shard:
 
     journal: MarkingJournal
     led_ms: int
-    to_mark: deque[str]
-    """The groups that may have changed and were not taken note of yet."""
+    waiting: dict[str, int]
+    """The groups of the shard that were not taken note of yet, the first ones first: since when they may have changed.
+
+    Only a name that is new waits, and it waits once, so that there are never more of them than groups.
+    """
+    unwanted: set[str] = field(default_factory=set)
+    """Those that are not mirrored; a group that is made again under such a name is not mirrored either."""
     groups: dict[str, _Group] = field(default_factory=dict)
     due: Timers[str] = field(default_factory=Timers)
     former: Former = field(default_factory=Former)
@@ -132,8 +137,8 @@ class Mirror:
             shard = self._shards.get(index)
             if shard is None:
                 journal.take_changed()
-                shard = self._shards[index] = _Shard(journal, now_ms, deque(journal.state.groups))
-            shard.to_mark += journal.take_changed()
+                shard = self._shards[index] = _Shard(journal, now_ms, dict.fromkeys(journal.state.groups, now_ms))
+            self._take_note(shard, journal.take_changed(), now_ms)
         self._mark_some(now_ms)
         effects += self._go_on(now_ms)
         if now_ms >= self._look_due_ms:
@@ -177,14 +182,35 @@ class Mirror:
 
     # ---- what is due ------------------------------------------------------------------------------------------------
 
+    def _take_note(self, shard: _Shard, changed: Iterable[str], now_ms: int) -> None:
+        """Note that these groups may have changed; what is mirrored waits for no name that is new."""
+        groups = shard.journal.state.groups
+        for group_id in changed:
+            group = shard.groups.get(group_id)
+            if group is not None:
+                self._mark(shard, group, now_ms, now_ms)
+            elif group_id not in groups:
+                shard.unwanted.discard(group_id)
+                shard.waiting.pop(group_id, None)
+            elif group_id not in shard.unwanted:
+                shard.waiting.setdefault(group_id, now_ms)
+
     def _mark_some(self, now_ms: int) -> None:
-        """Take note of groups that may have changed, all but when a great many are led anew."""
+        """Take note of groups that are new, all but when a great many are led anew."""
         left = _MOST_MARKED
         for shard in self._in_turn():
-            while shard.to_mark and left > 0:
-                group_id = shard.to_mark.popleft()
-                left -= 1 if group_id in shard.groups else _A_NEW_GROUP
-                self._mark(shard, group_id, now_ms)
+            for group_id, since_ms in list(islice(shard.waiting.items(), max(0, left))):
+                if left <= 0:
+                    return
+                del shard.waiting[group_id]
+                if not self._wants(group_id):
+                    left -= 1
+                    shard.unwanted.add(group_id)
+                    continue
+                left -= _A_NEW_GROUP
+                whole_ms = max(now_ms, shard.led_ms + self._settings.settle_ms)
+                group = shard.groups[group_id] = _Group(group_id, whole_ms, shard.former.take(group_id))
+                self._mark(shard, group, since_ms, now_ms)
 
     def _in_turn(self) -> list[_Shard]:
         """Return the shards, of which each is the first at some time."""
@@ -192,18 +218,12 @@ class Mirror:
         first = self._first_shard % max(1, len(shards))
         return shards[first:] + shards[:first]
 
-    def _mark(self, shard: _Shard, group_id: str, now_ms: int) -> None:
-        """Note that offsets of a group may have changed."""
-        group = shard.groups.get(group_id)
-        if group is None:
-            if not group_id or not self._wants(group_id):
-                return
-            whole_ms = max(now_ms, shard.led_ms + self._settings.settle_ms)
-            group = shard.groups[group_id] = _Group(group_id, whole_ms, shard.former.take(group_id))
+    def _mark(self, shard: _Shard, group: _Group, since_ms: int, now_ms: int) -> None:
+        """Note that offsets of a group may have changed, the first of them at `since_ms`."""
         if group.changed_ms is None:
-            group.changed_ms = now_ms
+            group.changed_ms = since_ms
         if group.comparison is None and not group.failures:
-            shard.due.set(group_id, self._due_ms(group, now_ms))
+            shard.due.set(group.group_id, self._due_ms(group, now_ms))
 
     def _due_ms(self, group: _Group, now_ms: int) -> int:
         """Return when a group that is not looked at now is due."""
@@ -337,6 +357,8 @@ class Mirror:
         behind = stopped = refused = 0
         oldest_ms, stopped_name = now_ms, ""
         for shard in self._shards.values():
+            behind += len(shard.waiting)
+            oldest_ms = min(oldest_ms, next(iter(shard.waiting.values()), now_ms))
             for group in shard.groups.values():
                 refused += bool(group.refused)
                 if group.why_stopped:

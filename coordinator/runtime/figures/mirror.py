@@ -9,7 +9,7 @@ _Kind: TypeAlias = Literal["gauge", "counter"]
 _FAMILIES: Final[tuple[tuple[str, _Kind, str], ...]] = (
     ("kcoord_mirror_delay_seconds", "gauge", "Time for which Kafka has lacked an offset that is committed here."),
     ("kcoord_mirror_groups", "gauge", "Groups of this node that are mirrored to Kafka."),
-    ("kcoord_mirror_groups_behind", "gauge", "Groups of which Kafka lacks an offset that is committed here."),
+    ("kcoord_mirror_groups_behind", "gauge", "Groups of which Kafka lacks an offset that is committed here, or may."),
     (
         "kcoord_mirror_groups_stopped",
         "gauge",
