@@ -5,6 +5,7 @@ member chose, and what operators have decided. Members, claims and epochs are no
 A document of a later version, or one that is not what its checksum says, is refused.
 """
 
+import errno
 import hashlib
 import os
 from collections.abc import Sequence
@@ -31,7 +32,9 @@ from coordinator.runtime.disk.files import TEMPORARY_SUFFIX, DiskError, OsFiles,
 
 FORMAT: Final = "kcoord-backup"
 VERSION: Final = 1
-_MOST_BYTES: Final = 1024 * 1024 * 1024
+MOST_BYTES: Final = 16 * 1024 * 1024 * 1024
+"""A file that is larger is none of these: some 66 million offsets without metadata. To read one takes four times of it
+in memory, and to make it took more."""
 _CHECKSUM: Final = "checksum"
 
 
@@ -212,9 +215,15 @@ def _checksum(document: Any) -> str:
 def write(path: Path, data: bytes) -> None:
     """Put a backup at a path, whole or not at all, for its maker alone to read; raises BackupError.
 
-    A link is followed: what it leads to is replaced, and it stays.
+    A link is followed: what it leads to is replaced, and it stays. What `read` would refuse is not written.
     """
     path = Path(os.path.realpath(path))
+    if len(data) > MOST_BYTES:
+        raise BackupError(
+            f"{path} has not been written: the backup has {len(data)} bytes, and no more than {MOST_BYTES} can be "
+            "restored from one file. Make several, each of a part of the groups, with --match"
+        )
+    before = _identity(path)
     suffix = f".{os.getpid()}{TEMPORARY_SUFFIX}"
     try:
         write_atomically(OsFiles(), path, data, suffix)
@@ -225,13 +234,29 @@ def write(path: Path, data: bytes) -> None:
             raise
         cause = error.__cause__
         why = cause.strerror if isinstance(cause, OSError) else error
+        if _identity(path) != before:
+            raise BackupError(
+                f"{path} has the backup, but it is not certain that it outlives a crash of the machine, since its "
+                f"directory cannot be synced: {why}. Copy it to another file system"
+            ) from error
         raise BackupError(f"{path} cannot be written: {why}; what was there before is as it was") from error
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from one that takes its place, None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def read(path: Path) -> Backup:
     """Return the backup in a file; raises BackupError."""
     try:
-        data = OsFiles().read(path, _MOST_BYTES)
+        data = OsFiles().read(path, MOST_BYTES)
     except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise BackupError(f"{path} is no backup of `kcoord cluster backup`: {error.strerror}") from error
         raise BackupError(f"{path} cannot be read: {error.strerror or error}") from error
     return decode(data, str(path))

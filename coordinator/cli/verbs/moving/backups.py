@@ -53,13 +53,14 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, a JSON d
 def backup(
     file: File,
     coordinator: Coordinator,
+    match: Match = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Put it in the place of a file that is there.")
     ] = False,
     output: Output = OutputFormat.TABLE,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Write the offsets and settings of all groups, and what operators have decided about them, into a file."""
+    """Write the offsets and settings of all groups, or of some, and what operators have decided, into a file."""
     if str(file) == "-":
         raise typer.BadParameter("a backup is a file, which comes whole or not at all: name one", param_hint="FILE")
     must_be_free(file, "a backup", replaces=overwrite, option="--overwrite")
@@ -67,7 +68,11 @@ def backup(
     if not are_all:
         notes.error(f"not all groups are known, so {file} has not been written", DocCode.NOT_KNOWN_NOW)
         raise typer.Exit(ExitCode.REFUSED_BY_STATE)
-    groups = [_kept(group.group_id, coordinator, timeout) for group in listed]
+    names = list(filter_groups([group.group_id for group in listed], match))
+    if match is not None and not names:
+        notes.print(f"No group matches '{match}', so {file} has not been written.")
+        raise typer.Exit(ExitCode.NOT_FOUND)
+    groups = [_kept(name, coordinator, timeout) for name in names]
     found = [group for group in groups if group is not None]
     cluster_id = find_group(coordinator, found[0].group, timeout).kafka_cluster_id if found else None
     must_be_free(file, "a backup", replaces=overwrite, option="--overwrite")  # reading may have taken long

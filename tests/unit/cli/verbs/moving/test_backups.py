@@ -1,5 +1,6 @@
 """`kcoord cluster backup` and `restore` on the real core: what comes back, what stays, which files are refused."""
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,8 +10,10 @@ import pytest
 import typer
 from msgspec.structs import replace
 
+from coordinator.cli.moving import backup
 from coordinator.cli.moving.backup import encode, read, write
 from coordinator.cli.verbs.moving import backups
+from coordinator.core.limits import Limits
 from coordinator.protocol.columns import OffsetToCommit, in_columns
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FindCoordinatorResponse
 from coordinator.protocol.messages.operators import (
@@ -124,6 +127,56 @@ def test_what_a_link_leads_to_is_replaced_and_the_link_stays(run: Run, world: No
     assert link.is_symlink()
     assert (kept / "target").read_text() != "before"
     assert [path.name for path in kept.iterdir()] == ["target"]
+
+
+def test_a_backup_that_could_not_be_read_is_not_written(
+    run: Run, world: NodeWorld, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = file.read_bytes()
+    monkeypatch.setattr(backup, "MOST_BYTES", len(before) // 2)
+    ran = run(world, "cluster", "backup", str(file), "--overwrite")
+    assert (ran.exit_code, file.read_bytes()) == (1, before)
+    assert f"{file} has not been written" in ran.stderr
+    assert "with --match" in ran.stderr
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    ran = run(world, "cluster", "restore", str(file))
+    assert (ran.exit_code, "is no backup of `kcoord cluster backup`: the file has more than" in ran.stderr) == (1, True)
+    monkeypatch.setattr(backup, "MOST_BYTES", len(before))
+    assert run(world, "cluster", "restore", str(file)).exit_code == 0
+
+
+def test_a_backup_holds_all_that_a_node_may_keep() -> None:
+    bytes_an_offset, state_an_offset = 250, 48
+    nodes = 5
+    assert nodes * Limits().node_max_bytes // state_an_offset * bytes_an_offset <= backup.MOST_BYTES
+
+
+def test_some_groups_can_be_backed_up(run: Run, world: NodeWorld, tmp_path: Path) -> None:
+    path = tmp_path / "some.json"
+    assert run(world, "cluster", "backup", str(path), "--match", "oth*").exit_code == 0
+    assert [group.group for group in read(path).groups] == ["other"]
+    before = path.read_bytes()
+    ran = run(world, "cluster", "backup", str(path), "--match", "typo", "--overwrite")
+    assert (ran.exit_code, path.read_bytes()) == (3, before)
+
+
+def test_a_backup_that_is_in_its_place_is_not_said_to_be_as_it_was(
+    run: Run, world: NodeWorld, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = file.read_bytes()
+    set_to(world, 50)
+
+    def fail(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(OsFiles, "sync_directory", fail)
+    ran = run(world, "cluster", "backup", str(file), "--overwrite")
+    assert (ran.exit_code, "has the backup, but it is not certain" in ran.stderr) == (1, True)
+    assert file.read_bytes() != before
+    monkeypatch.undo()
+    monkeypatch.setattr(OsFiles, "sync", fail)
+    ran = run(world, "cluster", "backup", str(file), "--overwrite")
+    assert (ran.exit_code, "what was there before is as it was" in ran.stderr) == (1, True)
 
 
 def test_a_backup_is_not_written_to_standard_output(run: Run, world: NodeWorld) -> None:
@@ -408,9 +461,9 @@ def test_file_that_is_no_backup_is_told_as_one(run: Run, tmp_path: Path, data: b
 
 @pytest.mark.parametrize("offset", [-1, 2**70])
 def test_offset_that_none_can_be_is_told(run: Run, file: Path, offset: int) -> None:
-    backup = read(file)
-    group = replace(backup.groups[0], offsets=(replace(backup.groups[0].offsets[0], offset=offset),))
-    file.write_bytes(encode(replace(backup, groups=(group,))))
+    found = read(file)
+    group = replace(found.groups[0], offsets=(replace(found.groups[0].offsets[0], offset=offset),))
+    file.write_bytes(encode(replace(found, groups=(group,))))
     ran = run(empty(), "cluster", "restore", str(file))
     assert (ran.exit_code, ran.asked) == (1, ())
     assert "$.groups[0].offsets[0].offset" in ran.stderr
