@@ -89,8 +89,10 @@ def test_the_page_works_as_it_is_typed(kafka: LocalKafka, tmp_path: Path) -> Non
     with serving(command, tmp_path / "node.log"):
         assert eventually(lambda: is_ready(admin)), "it listens before it says that it is ready"
         assert "ready" in typed(look)
-        typed(back_up)
         assert "127.0.0.1" in typed(upgrade)
+    typed(back_up)
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert asked[-2:] == ["systemctl stop kcoord", "systemctl start kcoord"]
     copy = [str(tmp_path / "kcoord-backup") if word == f"{root}/var/lib/kcoord" else word for word in command]
     assert copy != command
     with serving(copy, tmp_path / "copy.log"):

@@ -43,7 +43,10 @@ class StorageError(Exception):
 
 
 class CorruptLogError(StorageError):
-    """Stored bytes are not what was written, and no crash explains it: the shard must not be served."""
+    """Stored bytes are not what was written, and no crash explains it: the shard must not be served.
+
+    A copy that was made file by file while its node wrote looks the same, and lacks as much.
+    """
 
     def __init__(self, path_hint: str, position: int, offset: int | None, why: str) -> None:
         self.path_hint = path_hint
@@ -56,7 +59,8 @@ class CorruptLogError(StorageError):
         super().__init__(
             f"{where} is damaged: {why}. Acknowledged commits may be missing from it, so the node does not "
             "start. Check the disk, then restore this data directory from a copy, or move it away to begin "
-            "an empty one"
+            "an empty one. Or this is a copy that was made file by file while its node ran: take one of the stopped "
+            "node"
         )
 
 

