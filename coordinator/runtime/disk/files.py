@@ -45,8 +45,13 @@ def _advice(error: OSError) -> str:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
             return "Make room on this file system (or raise the quota or size limit) and start the node again"
-        case errno.EACCES | errno.EPERM | errno.EROFS:
+        case errno.EACCES | errno.EPERM:
             return "Give the node's user read and write permission to it and start the node again"
+        case errno.EROFS:
+            return (
+                "The file system is read-only. Where it was not meant to be, the kernel has made it so after an error "
+                "of the disk: look at the kernel's log, mend the disk, mount it for writing and start the node again"
+            )
         case errno.EEXIST:
             return "This is a file, and a directory is needed: look at --data (node.data_dir)"
         case errno.ENOTDIR:

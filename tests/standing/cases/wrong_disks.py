@@ -66,7 +66,7 @@ def read_only(trial: Trial) -> None:
         must(bound.returncode == 0, "the file system cannot be bound")
         must(subprocess.run([*within, *remount], check=False).returncode == 0, "it cannot be made read-only")
         commit_until_it_ends(trial, 20)
-        trial.must_end(1, "Give the node's user read and write permission")
+        trial.must_end(1, "look at the kernel's log, mend the disk, mount it for writing")
         subprocess.run([*within, "umount", str(mounted)], check=True)
         trial.start()
         wait(0.5)

@@ -461,10 +461,23 @@ def test_missing_shard_directory_is_refused(tmp_path: Path) -> None:
     disk.close()
 
 
-def test_permission_to_the_data_directory_is_asked_for(tmp_path: Path) -> None:
-    files = FailingFiles(lambda call, _path: call == "create", errno.EACCES)
-    with pytest.raises(DiskError, match=r"\(EACCES\)\. Give the node's user read and write permission"):
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (errno.EACCES, r"\(EACCES\)\. Give the node's user read and write permission"),
+        (
+            errno.EROFS,
+            r"\(EROFS\)\. The file system is read-only\. .* kernel's log, mend the disk, mount it",
+        ),
+    ],
+)
+def test_a_data_directory_that_cannot_be_written_is_told_with_what_to_do(
+    tmp_path: Path, error: int, advice: str
+) -> None:
+    files = FailingFiles(lambda call, _path: call == "create", error)
+    with pytest.raises(DiskError, match=advice) as caught:
         open_disk(tmp_path, files=files)
+    assert ("permission" in str(caught.value)) == (error == errno.EACCES)
 
 
 def test_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
