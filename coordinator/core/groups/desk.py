@@ -204,7 +204,8 @@ class Desk:
     def write_timelines(self) -> None:
         """Decide the records of what the step has noted, after all others of the step."""
         groups = self.journal.state.groups
-        for record in self.timelines.take(groups):
+        wall_ms = self.clock.wall_ms
+        for record in self.timelines.take(groups, wall_ms):
             self.journal.decide(record)
-        for record in self.timelines.make_room(groups):
+        for record in self.timelines.make_room(groups, wall_ms):
             self.journal.decide(record)

@@ -161,7 +161,7 @@ class Shard:
             if group.members or group.controls.resets:
                 self._reconciler.begin_again(group_id)
         self._topic_ids.started()
-        desk.timelines.room.begin(desk.journal.state.groups)
+        desk.timelines.room.begin(desk.journal.state.groups, desk.clock.wall_ms)
         for soft in desk.soft.values():
             for session in soft.sessions.values():
                 session.last_heard_ms = desk.now_ms

@@ -157,7 +157,7 @@ class Timelines:
         self._flow.take(len(data))
         self.pending.setdefault(group_id, []).append(data)
 
-    def take(self, groups: Mapping[str, GroupState]) -> Iterator[EventsNoted]:
+    def take(self, groups: Mapping[str, GroupState], wall_ms: int) -> Iterator[EventsNoted]:
         """Yield the records of what is pending, each to be decided before the next; of a group that is none, nothing.
 
         A group's own oldest entries make room where its timeline has as much as it may.
@@ -186,14 +186,14 @@ class Timelines:
                     dropped += 1
             before = group.timeline.bytes, len(kept)
             yield EventsNoted(group_id, first, tuple(entries), dropped)
-            self.room.changed(groups, group_id, before)
+            self.room.changed(groups, group_id, before, wall_ms)
 
-    def make_room(self, groups: Mapping[str, GroupState]) -> Iterator[EventsNoted]:
+    def make_room(self, groups: Mapping[str, GroupState], wall_ms: int) -> Iterator[EventsNoted]:
         """Yield the records by which the oldest entries of all go while there are too many, each to be decided."""
         if not self.room.is_over:
             return
-        for group_id, dropped in self.room.make_room(groups).items():
+        for group_id, dropped in self.room.make_room(groups, wall_ms).items():
             timeline = groups[group_id].timeline
             before = timeline.bytes, len(timeline.entries)
             yield EventsNoted(group_id, timeline.last_sequence + 1, (), dropped)
-            self.room.changed(groups, group_id, before)
+            self.room.changed(groups, group_id, before, wall_ms)

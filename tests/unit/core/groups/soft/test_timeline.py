@@ -151,6 +151,42 @@ def test_oldest_entries_of_all_groups_of_a_shard_make_room_for_the_newest() -> N
         assert sum(group.timeline.bytes for group in groups_there) <= 50_000, "a load counts what there is"
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("ahead_ms", [100_000, 86_400_000])
+def test_entries_of_a_clock_that_was_ahead_go_before_those_that_were_noted_since(
+    ahead_ms: int, *, is_restarted: bool
+) -> None:
+    world = NodeWorld({"t": 1}, limits=Limits(timeline_total_bytes=60_000), shards=1)
+    room = world.node._shards[0].desk.timelines.room
+    world.wall_offset_ms += ahead_ms
+    old = ("old-1", "old-2", "old-3")
+    for group_id in old:
+        world.join(group_id=group_id)
+    for _ in range(15):
+        world.advance(1_000)
+        for group_id in old:
+            pause(world, group_id, why=LONG, times=2)
+    assert room.used_bytes > 50_000
+    world.wall_offset_ms -= ahead_ms
+    world.advance(1_000)
+    if is_restarted:
+        world.restart()
+    world.join(group_id="new")
+    for _ in range(5):
+        world.advance(1_000)
+        for group_id in ("new", *old):
+            pause(world, group_id, why=LONG, times=2)
+        assert numbers(world.events(group_id="new"))[0] == 1, "nothing that was noted since has gone"
+    of_before = [len(world.events(group_id=group_id)) - 10 for group_id in old]
+    assert 0 < min(of_before) <= max(of_before) <= min(of_before) + 2, "of what was before the oldest goes first"
+    for _ in range(20):
+        world.advance(1_000)
+        for group_id in ("new", *old):
+            pause(world, group_id, why=LONG, times=2)
+    kept = [len(world.events(group_id=group_id)) for group_id in ("new", *old)]
+    assert max(kept) - min(kept) <= 3, "all are of one clock again"
+
+
 def test_much_that_has_to_go_goes_in_turns() -> None:
     """A node that starts with much less room does not stand still until all is dropped: there may be 64 MiB of it."""
     world = NodeWorld({"t": 1}, shards=1)
