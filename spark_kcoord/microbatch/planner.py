@@ -50,6 +50,7 @@ from spark_kcoord.microbatch.commands import (
 from spark_kcoord.microbatch.frozen_run import FrozenRun
 from spark_kcoord.microbatch.log_bounds import LogBounds, OutOfRange, passed_ends
 from spark_kcoord.microbatch.pace import Pace
+from spark_kcoord.microbatch.read_only.away import with_those_away
 from spark_kcoord.microbatch.read_positions import ReadPositions, claims_ahead, claims_between
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.microbatch.topic_watch import TopicWatch
@@ -267,6 +268,8 @@ class BatchPlanner:
         if self._run is not None:
             self._run.note_batch()
         latest = self._offset_of(accepted, usable, positions)
+        if not self._is_committing:
+            latest = with_those_away(latest, self._unread.corrected(start), self._topics.may_come_back)
         # Ranges of a micro-batch whose claims were closed can be claimed again just as they were.
         return replace(latest, attempt=start.attempt + 1) if latest.ranges == start.ranges else latest
 
@@ -453,12 +456,11 @@ class BatchPlanner:
     ) -> StreamOffset:
         ranges = {(one.topic, one.partition): one for one in claims_between(usable, positions, positions)}
         ranges.update({(claim.topic, claim.partition): claim for claim in accepted})
-        in_order = tuple(ranges[key] for key in sorted(ranges))
         return StreamOffset(
             self._joined.kafka_cluster_id or "",
             self._group_id,
             self._joined.member_id,
-            in_order,
+            tuple(ranges[key] for key in sorted(ranges)),
             nodes=self._nodes,
             log=self._log,
         )

@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from coordinator.protocol.ids import TopicPartition
+from coordinator.protocol.parts import Claim
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.commands import Planning, ReadTopicIds, ask_topic_ids
@@ -105,6 +106,12 @@ class TopicWatch:
     def note_known(self, topics: Iterable[str]) -> None:
         """Take note that Kafka knows topics, also some that it did not know before."""
         self._gone.difference_update(topics)
+
+    def may_come_back(self, one: Claim) -> bool:
+        """Say whether the topic of a range that is not owned now is still there, as far as is known."""
+        known = self._ids.get(one.topic)
+        is_same = not known or not one.topic_id or one.topic_id == known[-1]
+        return is_same and one.topic not in self._gone
 
     def _hold(self, partitions: Mapping[TopicPartition, str]) -> None:
         for key, topic_id in partitions.items():

@@ -11,6 +11,7 @@ from coordinator.core.groups.shard import Shard
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import BeginClaims
 from coordinator.protocol.parts import Claim, PartitionResult
+from spark_kcoord.microbatch import planner
 
 Patches = list[tuple[Any, str, Any]]
 
@@ -39,7 +40,12 @@ def _question_makes_it_run() -> Patches:
     return [(Shard, "handle_begin", begin_always)]
 
 
+def _place_forgotten() -> Patches:
+    return [(planner, "with_those_away", lambda latest, *_: latest)]
+
+
 MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
     "unread-batch-committed": ("a micro-batch that nobody planned to read is committed", _unread_is_committed),
     "question-makes-it-run": ("to ask whether a batch was planned makes it so", _question_makes_it_run),
+    "place-forgotten": ("a checkpoint that is the only position leaves out what is away", _place_forgotten),
 }

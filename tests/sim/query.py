@@ -25,7 +25,7 @@ from tests.sim import portioned
 from tests.sim.holders import holders
 from tests.sim.member_process import MemberProcess
 from tests.sim.query_watch import QueryWatch
-from tests.sim.read_only import ReadOnly
+from tests.sim.read_only import ReadOnly, must_keep_places
 from tests.sim.sink import Sink
 
 if TYPE_CHECKING:
@@ -225,6 +225,8 @@ class Query(MemberProcess):
         planning = planner.next_offset(offset, self.world.limit, is_single_run=self.is_available_now)
         latest = yield from self._carry_out(planning)
         self.watch.call_returned()
+        if not self.settings.commits:
+            must_keep_places(self, offset, latest)
         return start if latest == offset else latest.to_json()
 
     def _partitions(self, batch: Batch) -> Script:

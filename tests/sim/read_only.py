@@ -11,6 +11,7 @@ from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.commands import AskAdvance, AskConfirm, Command
 from spark_kcoord.microbatch.read_only.positions import ReadOnlyPositions
 from spark_kcoord.microbatch.stream_offset import StreamOffset
+from tests.sim.log.state import ViolationError
 
 if TYPE_CHECKING:
     from tests.sim.query import Query
@@ -47,3 +48,17 @@ class ReadOnly:
     def take_report(self, results: tuple[PartitionResult, ...]) -> None:
         """Take what the coordinator has answered to a report, which the query asked for by itself."""
         self._positions.take_report(results)
+
+
+def must_keep_places(query: "Query", start: StreamOffset, latest: StreamOffset) -> None:
+    """Check that a query that commits nothing shows wherever it was in its next stream offset too.
+
+    A partition that another member has, or nobody, counts as well. A topic that was deleted since does not.
+    """
+    known = query.world.kafka.topics
+    there = {(one.topic, one.partition) for one in latest.ranges}
+    for one in start.ranges:
+        if one.topic not in known or known[one.topic].topic_id != one.topic_id:
+            continue
+        if (one.topic, one.partition) not in there:
+            raise ViolationError("place-forgotten", f"{query.name} was at {one} and shows it no more")

@@ -122,6 +122,7 @@ LATE = {
     "page-skips-one": 3,
     "paused-holds-all": 64,
     "ping-commits-position": 3,
+    "place-forgotten": 13,
     "question-makes-it-run": 22,
     "reconnect-tells-lost": 23,
     "refusal-leaves-half": 358,

@@ -56,7 +56,8 @@ class ReadOnlyPositions:
     def advance(self, finished: Sequence[Claim], claims: Sequence[Claim]) -> AdvanceOutcome:
         """Remember what is finished and let every range be read.
 
-        As with the coordinator, a range is not finished that was not planned after it was offered here.
+        As with the coordinator, a range is not finished that was not planned after it was offered here. The stream
+        offset of claims shows all that there is, so a partition that nothing was read of keeps its place as well.
         """
         done = tuple(
             PartitionResult(one.topic, one.partition, _UNPLANNED if one in self._offered else ErrorCode.NONE)
@@ -71,6 +72,9 @@ class ReadOnlyPositions:
         )
         if finished:
             self._seen = None
+        if claims:
+            for one in self._shown.partitions:
+                self._read_to.setdefault((one.topic, one.topic_id, one.partition), one.start)
         self._offered = frozenset(claims)
         return AdvanceOutcome(
             claimed=tuple(claims),
@@ -80,7 +84,12 @@ class ReadOnlyPositions:
         )
 
     def take_report(self, results: Sequence[PartitionResult]) -> None:
-        """Take the coordinator's answer to a report: what it says is gone starts where it is granted anew."""
-        gone = {(one.topic, one.partition) for one in results if one.error is ErrorCode.NONE}
+        """Take the coordinator's answer to a report: what it says is gone starts where it is granted anew, or goes on
+        where the answer says."""
+        gone = {(one.topic, one.partition): one.committed for one in results if one.error is ErrorCode.NONE}
         self._read_to = {key: end for key, end in self._read_to.items() if (key[0], key[2]) not in gone}
+        for one in self._shown.partitions:
+            goes_on_at = gone.get((one.topic, one.partition))
+            if goes_on_at is not None:
+                self._read_to[one.topic, one.topic_id, one.partition] = goes_on_at
         self._seen = None
