@@ -16,6 +16,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
@@ -27,6 +28,12 @@ from spark_kcoord.options.source_options import parse_options
 
 log = logging.getLogger("replay")
 
+_DIGITS_OF_A_DATE: Final = 8
+_LEAST_MS: Final = 10**11
+"""1973: a smaller number is no time in milliseconds, but seconds or a mistake; 0 is the beginning of all."""
+_MOST_MS: Final = 10**13
+"""2286: a larger number is microseconds, or a date and a time without anything between."""
+
 
 def argument_parser() -> argparse.ArgumentParser:
     """Return the parser of this job's arguments."""
@@ -36,7 +43,11 @@ def argument_parser() -> argparse.ArgumentParser:
     add_source_arguments(parser, needs_group=False, names_start=False)
     window = parser.add_argument_group("which window")
     for name, metavar, meaning in (
-        ("--from", "TIME", "its beginning, ISO 8601 (UTC where no zone is named) or milliseconds since 1970"),
+        (
+            "--from",
+            "TIME",
+            "its beginning, ISO 8601 (UTC where no zone is named) or milliseconds since 1970; 0 is the first record",
+        ),
         ("--until", "TIME", "its end, exclusive; now by default"),
     ):
         window.add_argument(
@@ -48,14 +59,19 @@ def argument_parser() -> argparse.ArgumentParser:
 
 
 def milliseconds(text: str) -> int:
-    """Read a time as milliseconds since 1970."""
-    if text.isdecimal():
+    """Read a time as milliseconds since 1970; eight digits are a date."""
+    if text.isdecimal() and len(text) != _DIGITS_OF_A_DATE:
+        if text != "0" and not _LEAST_MS <= int(text) < _MOST_MS:
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is no time of these days as milliseconds since 1970. Write a time as 2026-03-01T08:00:00Z, "
+                "a date as 2026-03-01 or 20260301, or milliseconds as 1772352000000"
+            )
         return int(text)
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time such as 2026-03-01T08:00:00Z, nor milliseconds since 1970"
+            f"{text!r} is not a time such as 2026-03-01T08:00:00Z, nor milliseconds since 1970 such as 1772352000000"
         ) from None
     return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
 

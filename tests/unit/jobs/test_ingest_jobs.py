@@ -200,7 +200,7 @@ def test_wrong_arguments_end_with_code_2(wrong: list[str]) -> None:
 def test_a_misspelt_option_is_told_the_nearest_one_before_spark_is_started(
     job: ModuleType, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    window = ["--from", "5"] if job is REPLAY else []
+    window = ["--from", "2026-03-01"] if job is REPLAY else []
     with pytest.raises(SystemExit) as ended:
         job.main([*SOURCE, *more, *window, "--option", "failOnDataLos=true"])
     assert ended.value.code == 2
@@ -225,7 +225,9 @@ def test_help_names_every_argument(job: ModuleType, capsys: pytest.CaptureFixtur
         assert argument in shown
 
 
-@pytest.mark.parametrize(("job", "more"), [(STREAM, SINK), (BATCH, SINK[:2]), (REPLAY, [*SINK[:2], "--from", "5"])])
+@pytest.mark.parametrize(
+    ("job", "more"), [(STREAM, SINK), (BATCH, SINK[:2]), (REPLAY, [*SINK[:2], "--from", "2026-03-01"])]
+)
 def test_an_option_of_the_sink_without_a_value_is_refused_before_spark_is_started(
     job: ModuleType, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -360,13 +362,39 @@ def test_a_replay_names_its_window_in_milliseconds() -> None:
     assert "startingOffsets" not in options
 
 
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("20260301", 1_772_323_200_000),
+        ("2026-03-01", 1_772_323_200_000),
+        ("20260301T08", 1_772_352_000_000),
+        ("1772352000000", 1_772_352_000_000),
+        ("0", 0),
+    ],
+)
+def test_eight_digits_are_a_date_and_other_numbers_are_milliseconds(text: str, at_ms: int) -> None:
+    assert REPLAY.milliseconds(text) == at_ms
+
+
+@pytest.mark.parametrize("text", ["5", "2026", "202603", "1772352000", "20260301080000", "1772352000000000"])
+def test_a_number_that_is_no_time_of_these_days_is_told_both_forms(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        REPLAY.argument_parser().parse_args([*SOURCE, "--output", "/out", "--from", text])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert f"'{text}' is no time of these days" in said
+    assert "2026-03-01T08:00:00Z, a date as 2026-03-01 or 20260301, or milliseconds as 1772352000000" in said
+
+
 def test_a_time_that_cannot_be_read_is_shown_one_that_can(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         REPLAY.main([*SOURCE, "--output", "/out", "--from", "yesterday"])
     assert "'yesterday' is not a time such as 2026-03-01T08:00:00Z" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("window", [["--from", "soon"], ["--from", "5", "--until", "5"], []])
+@pytest.mark.parametrize("window", [["--from", "soon"], ["--from", "2026-03-01", "--until", "2026-03-01"], []])
 def test_a_replay_without_a_window_ends_with_code_2(window: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         REPLAY.main([*SOURCE, "--output", "/out", *window])
