@@ -146,9 +146,10 @@ def start_query(spark: SparkSession, arguments: argparse.Namespace, name: str) -
 
 
 def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
-    """Log each micro-batch until the query ends or a signal has been received; then end it between two of them.
+    """Log each micro-batch until the query ends or a signal has been received; then end it after the one that runs.
 
-    Raises what the query has failed by, also when that was after the signal.
+    With a backlog the next one begins at once and is interrupted; it is replayed when the query starts again. Raises
+    what the query has failed by, also when that was after the signal.
     """
     logged = -1
     ended = False
@@ -160,11 +161,20 @@ def follow(query: StreamingQuery, asked: list[int], stop_s: float) -> None:
     if asked:
         log.info("%s received: the query ends after its micro-batch", signal.Signals(asked[0]).name)
         deadline = time.monotonic() + stop_s
+        known = newest_report(query)
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             query.awaitTermination(0.05)
+            if newest_report(query) != known:
+                break
         if not query.isActive:
             query.awaitTermination(POLL_S)
         query.stop()
+
+
+def newest_report(query: StreamingQuery) -> tuple[int, str] | None:
+    """Return which progress report of a query is its newest: one follows each micro-batch, before the next begins."""
+    progress = query.lastProgress
+    return None if progress is None else (int(progress["batchId"]), str(progress["timestamp"]))
 
 
 def wait_for_commit(attachment: spark_kcoord.Attachment, query: StreamingQuery, timeout_s: float) -> None:

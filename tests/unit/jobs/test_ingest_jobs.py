@@ -272,10 +272,13 @@ def test_a_micro_batch_is_one_line() -> None:
 
 
 class FakeQuery:
-    """A query that has work for a while; it notes what is asked of it."""
+    """A query that has work for a while; it notes what is asked of it.
 
-    def __init__(self, asked: list[int], busy_for: int) -> None:
-        self.asked, self.busy_for = asked, busy_for
+    With a backlog a micro-batch begins whenever one is done, and one is done with each `batch_polls` looks at it.
+    """
+
+    def __init__(self, asked: list[int], busy_for: int, batch_polls: int = 10**9) -> None:
+        self.asked, self.busy_for, self.batch_polls, self.looks = asked, busy_for, batch_polls, 0
         self.isActive, self.recentProgress, self.calls = True, [progress(0, 7)], list[str]()
 
     def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
@@ -289,6 +292,12 @@ class FakeQuery:
         self.busy_for -= 1
         return {"isTriggerActive": self.busy_for >= 0}
 
+    @property
+    def lastProgress(self) -> dict[str, object]:  # noqa: N802 - Spark's name
+        self.looks += 1
+        done = self.looks // self.batch_polls
+        return {**progress(done, 7), "timestamp": f"2026-03-01T08:00:{done:02}.000Z"}
+
     def stop(self) -> None:
         self.calls.append("stop")
 
@@ -298,6 +307,24 @@ def test_a_signal_stops_the_query_once_its_micro_batch_is_done() -> None:
     query = FakeQuery(asked, busy_for=2)
     STREAM.follow(query, asked, stop_s=60.0)
     assert query.calls == ["wait 1", "wait 1", "wait 0.05", "wait 0.05", "stop"]
+
+
+def test_a_signal_stops_a_query_with_a_backlog_once_its_micro_batch_is_done() -> None:
+    query = FakeQuery([signal.SIGTERM], busy_for=10**9, batch_polls=3)
+    STREAM.follow(query, query.asked, stop_s=60.0)
+    assert query.calls == ["wait 0.05", "wait 0.05", "stop"]
+
+
+def test_a_signal_in_the_first_micro_batch_stops_the_query_after_it() -> None:
+    class First(FakeQuery):
+        @property
+        def lastProgress(self) -> dict[str, object] | None:  # noqa: N802 - Spark's name
+            found = super().lastProgress
+            return None if self.looks < self.batch_polls else found
+
+    query = First([signal.SIGTERM], busy_for=10**9, batch_polls=4)
+    STREAM.follow(query, query.asked, stop_s=60.0)
+    assert query.calls == ["wait 0.05", "wait 0.05", "wait 0.05", "stop"]
 
 
 def test_a_micro_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
