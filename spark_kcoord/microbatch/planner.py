@@ -53,7 +53,7 @@ from spark_kcoord.microbatch.pace import Pace
 from spark_kcoord.microbatch.read_only.away import with_those_away
 from spark_kcoord.microbatch.read_positions import ReadPositions, claims_ahead, claims_between
 from spark_kcoord.microbatch.stream_offset import StreamOffset
-from spark_kcoord.microbatch.topic_watch import TopicWatch
+from spark_kcoord.microbatch.topic_watch import TopicWatch, reads_all
 from spark_kcoord.microbatch.unread.batches import must_have_been_read
 from spark_kcoord.microbatch.unread.ranges import UnreadRanges
 from spark_kcoord.planning.rate_limit import BatchLimits
@@ -77,7 +77,8 @@ class BatchPlanner:
     A Kafka that gives no answer soon is waited for up to `kafka_timeout_s` more, and up to `first_kafka_timeout_s`
     before its first answer. One plan at a time. A plan that is given up between two commands, because one could not be
     answered, has committed and claimed nothing that is not asked for again by the same call. A query that is not
-    `is_committing` has no position but its checkpoint, which is made true before an error ends it.
+    `is_committing` has no position but its checkpoint, which is made true before an error ends it. `reads` says of a
+    topic and a partition whether the query still asks for it.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class BatchPlanner:
         clock: Callable[[], float],
         first_kafka_timeout_s: float = 0.0,
         is_committing: bool = True,
+        reads: Callable[[str, int], bool] = reads_all,
     ) -> None:
         self._joined = joined
         self._group_id = group_id
@@ -103,7 +105,7 @@ class BatchPlanner:
         self._has_seen_kafka = False
         self._quiet: tuple[Assignment, tuple[TopicPartition, ...], Mapping[TopicPartition, int]] | None = None
         self._pace = Pace(group_id, clock)
-        self._topics = TopicWatch(clock)
+        self._topics = TopicWatch(clock, reads)
         self._bounds = LogBounds(clock)
         self._nodes: tuple[Address, ...] = ()
         self._log: LogPosition | None = None
@@ -211,9 +213,7 @@ class BatchPlanner:
             yield from self._check_topics(start, assignment)
         finished = () if start == self._settled else self._not_yet_finished(start, assignment)
         if not finished and not self._has_offers:
-            is_quiet = not assignment.partitions
-            if not is_quiet:
-                is_quiet = yield from self._is_quiet(assignment)
+            is_quiet = not assignment.partitions or (yield from self._is_quiet(assignment))
             if is_quiet:
                 self._settled = start
                 return self._unchanged(start)

@@ -20,6 +20,7 @@ from spark_kcoord.microbatch.commands import Answer, Command, Planning
 from spark_kcoord.microbatch.planner import UNLIMITED, BatchPlanner
 from spark_kcoord.microbatch.source_report import SourceReport
 from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.topic_watch import reads_all
 from spark_kcoord.planning.rate_limit import BatchLimits
 
 __all__ = ["QueryMember", "LogOffsets", "Member"]
@@ -121,6 +122,7 @@ class QueryMember:
         clock: Callable[[], float] = time.monotonic,
         first_kafka_timeout_s: float = 0.0,
         is_committing: bool = True,
+        reads: Callable[[str, int], bool] = reads_all,
     ) -> None:
         self._member = member
         self._kafka = kafka
@@ -142,6 +144,7 @@ class QueryMember:
             clock=clock,
             first_kafka_timeout_s=first_kafka_timeout_s,
             is_committing=is_committing,
+            reads=reads,
         )
 
     @property

@@ -4,8 +4,8 @@ A topic that is deleted is taken out of its owners' assignments, and one that is
 name as another topic. Either looks like a rebalance to a member, and what it had not read is gone. So the ids of all
 that a checkpoint shows and of all that a plan was ever made with are kept, and compared whenever grants change; Kafka
 is asked about topics of which partitions have left or are wanted back, also of those that came back and left between
-two plans. A topic that came and went so for the first time was never read here. What is to be done about a loss is not
-decided here.
+two plans. A topic that came and went so for the first time was never read here, and one that the query does not ask
+for any more is no loss. What is to be done about a loss is not decided here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.commands import Planning, ReadTopicIds, ask_topic_ids
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 
-__all__ = ["TopicWatch"]
+__all__ = ["TopicWatch", "reads_all"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,11 +31,17 @@ SHOWN: Final = 5
 """The number of partitions of a topic that an error names."""
 
 
-class TopicWatch:
-    """The topics of one query; `clock` returns monotonic seconds."""
+def reads_all(_topic: str, _partition: int) -> bool:
+    """Say of every partition that the query asks for it."""
+    return True
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+
+class TopicWatch:
+    """The topics of one query; `clock` returns monotonic seconds, and `reads` says what the query still asks for."""
+
+    def __init__(self, clock: Callable[[], float], reads: Callable[[str, int], bool] = reads_all) -> None:
         self._clock = clock
+        self._reads = reads
         self._ids: dict[str, list[str]] = {}
         self._held: dict[TopicPartition, str] = {}
         self._read_to: dict[TopicPartition, int] = {}
@@ -58,7 +64,8 @@ class TopicWatch:
         `start` counts at the first look; what later ones name was granted in between.
         """
         if self._seen is None:
-            self._hold({(one.topic, one.partition): one.topic_id for one in start.ranges})
+            wanted = [one for one in start.ranges if self._reads(one.topic, one.partition)]
+            self._hold({(one.topic, one.partition): one.topic_id for one in wanted})
         if self.has_seen(assignment):
             return {}
         self._read_to |= {(one.topic, one.partition): one.until_offset for one in start.ranges}
@@ -108,10 +115,10 @@ class TopicWatch:
         self._gone.difference_update(topics)
 
     def may_come_back(self, one: Claim) -> bool:
-        """Say whether the topic of a range that is not owned now is still there, as far as is known."""
+        """Say whether a range that is not owned now is still asked for, of a topic that is there as far as is known."""
         known = self._ids.get(one.topic)
         is_same = not known or not one.topic_id or one.topic_id == known[-1]
-        return is_same and one.topic not in self._gone
+        return is_same and one.topic not in self._gone and self._reads(one.topic, one.partition)
 
     def _hold(self, partitions: Mapping[TopicPartition, str]) -> None:
         for key, topic_id in partitions.items():

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from spark_kcoord.errors import OptionError
 from spark_kcoord.options.kinds import Kind, parse_json, parse_topic
+from spark_kcoord.options.topic_patterns import matching_topics
 
 __all__ = ["ASSIGNMENT", "Subscription", "make_subscription"]
 
@@ -35,6 +36,14 @@ class Subscription:
             return None
         names = {*self.topics, *(topic for topic, _ in self.assigned)}
         return tuple(sorted(names.difference(self.exclusions)))
+
+    def reads(self, topic: str, partition: int) -> bool:
+        """Say whether a partition is among what it asks for, whether it exists or not."""
+        if self.assigned:
+            return (topic, partition) in self.assigned
+        if self.pattern is not None:
+            return bool(matching_topics(self.pattern, self.exclusions, (topic,)))
+        return topic in self.topics and topic not in self.exclusions
 
     @property
     def option(self) -> str:

@@ -148,6 +148,7 @@ def join_group(
         kafka_timeout_s=options.fetch_timeout_ms / 1000,
         first_kafka_timeout_s=options.offset_retries * (TRY_TIMEOUT_S + options.offset_retry_interval_ms / 1000),
         is_committing=options.is_committing,
+        reads=options.subscription.reads,
     )
     if frozen is not None:
         session.freeze_ends(frozen.ends)

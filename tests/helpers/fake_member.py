@@ -9,6 +9,7 @@ from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.client import AdvanceOutcome, AssignedPartition, Assignment, Joined
 from spark_kcoord.member.holders import Holder
 from spark_kcoord.microbatch.query_member import Member, QueryMember
+from spark_kcoord.microbatch.topic_watch import reads_all
 
 OK = ErrorCode.NONE
 
@@ -204,6 +205,7 @@ def a_session(
     clock: Callable[[], float] = lambda: 0.0,
     first_kafka_timeout_s: float = 0.0,
     is_committing: bool = True,
+    reads: Callable[[str, int], bool] = reads_all,
 ) -> QueryMember:
     """Return a session of group g that has joined; `ends` alone stand for a Kafka that answers with them."""
     return QueryMember(
@@ -217,4 +219,5 @@ def a_session(
         clock=clock,
         first_kafka_timeout_s=first_kafka_timeout_s,
         is_committing=is_committing,
+        reads=reads,
     )

@@ -158,3 +158,11 @@ def test_a_position_that_is_gone_goes_on_where_the_answer_to_the_report_says() -
     positions.take_report([PartitionResult("t", 0, committed=40)])
 
     assert positions.show(held).partitions[0].start == 40
+
+
+def test_a_partition_that_is_not_asked_for_any_more_keeps_no_place() -> None:
+    start = StreamOffset("c", "g", "m-1", (Claim("left", "left-id", 0, 7, 5, 9), claim(0, 5, 9), claim(1, 5, 9)))
+    reader = ReadOnlyMember(FakeMember((owned(0, 9),)), start)
+    session = a_session(reader, FakeEnds({0: 12}), is_committing=False, reads=lambda topic, partition: topic == "t")
+
+    assert session.next_offset(start, None, is_single_run=False).ranges == (claim(0, 9, 12), claim(1, 9, 9))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from coordinator.protocol.parts import Claim
 from spark_kcoord.errors import DataLossError, KafkaAwayError
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
@@ -151,3 +152,26 @@ def test_loss_is_said_once_where_it_is_tolerated(caplog: pytest.LogCaptureFixtur
     latest = session.next_offset(first, None, is_single_run=False)
     assert latest.claims == (claim(0, 0, 40, epoch=9, topic_id="new"),)
     assert caplog.text.count("Going on, because failOnDataLoss is false") == 1
+
+
+def reads_t(topic: str, partition: int) -> bool:
+    return topic == "t"
+
+
+OLD = Claim("old", "old-id", 0, 7, 90, 90)
+"""A partition of a topic that is no more."""
+
+
+def test_topic_that_is_gone_and_not_asked_for_any_more_stops_no_start() -> None:
+    start = StreamOffset("c", "g", "m-1", (OLD, claim(0, 5, 9)))
+    for _ in range(2):
+        member, kafka = FakeMember((owned(0, 9),)), FakeEnds({0: 12})
+        session = a_session(member, kafka, reads=reads_t)
+        assert session.next_offset(start, None, is_single_run=False).ranges == (claim(0, 9, 12),)
+        assert kafka.ids_asked == []
+
+
+def test_topic_that_is_gone_and_asked_for_again_is_data_loss() -> None:
+    start = StreamOffset("c", "g", "m-1", (OLD, claim(0, 5, 9)))
+    with pytest.raises(DataLossError, match="topic old any more"):
+        a_session(FakeMember((owned(0, 9),)), FakeEnds({0: 12})).next_offset(start, None, is_single_run=False)

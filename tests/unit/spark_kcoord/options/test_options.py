@@ -208,6 +208,22 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, str], s
         parse_options({**STREAM, **given}, "stream")
 
 
+@pytest.mark.parametrize(
+    ("subscription", "read"),
+    [
+        (Subscription(topics=("a", "b"), exclusions=("b",)), {("a", 0), ("a", 1)}),
+        (Subscription(pattern="[ab]", exclusions=("b",)), {("a", 0), ("a", 1)}),
+        (Subscription(pattern="a"), {("a", 0), ("a", 1)}),
+        (Subscription(assigned=(("a", 1), ("b", 0))), {("a", 1), ("b", 0)}),
+    ],
+)
+def test_a_subscription_says_of_each_partition_whether_it_asks_for_it(
+    subscription: Subscription, read: set[tuple[str, int]]
+) -> None:
+    every = {(topic, number) for topic in ("a", "b", "ab") for number in (0, 1)}
+    assert {key for key in every if subscription.reads(*key)} == read
+
+
 def test_partitions_that_are_assigned_have_no_exclusions() -> None:
     given = {"kcoord.bootstrap.servers": "c:1", "kcoord.group.id": "g", "assign": '{"a": [0]}', "kcoord.exclude": "b"}
     with pytest.raises(OptionError, match="Leave those partitions out of 'assign'"):
