@@ -3,7 +3,8 @@
 A range is done when its position has reached its end, whether or not its last offsets hold records, so a read never
 hangs on transaction markers or compacted holes. What may pass by itself is retried until the time without progress
 is over. What is data loss (offsets the log no longer has, a history that changed under the reader, a topic deleted
-or made again) fails the read, or is a warning and skipped.
+or made again) fails the read, or is a warning and skipped. That a topic is gone metadata says alone: a leader that does
+not know it may just have been started, and has the records.
 
 Offsets hold nothing only where that is proven, and two things prove it. A batch does that begins after them: a broker
 sends the first batch at or after the offset asked for. Where there is no such batch below the readable end, because
@@ -33,7 +34,7 @@ from spark_kcoord.fetch.requests import NO_EPOCH, NO_REPLICA, UNKNOWN_OFFSET, Pa
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
 
-__all__ = ["RangeProgress", "RawPart"]
+__all__ = ["TOPIC_GONE", "RangeProgress", "RawPart"]
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +43,8 @@ _TOPIC_GRACE_S: Final = 5.0
 _SMALLEST_SHARE: Final = 64 << 10
 _SHARE_GROWS: Final = 8
 
-_TOPIC_GONE: Final = frozenset({3, 100, 103})
-"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID."""
+TOPIC_GONE: Final = frozenset({3, 100, 103})
+"""UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID: in metadata, that the topic is gone."""
 _OUT_OF_RANGE: Final = kafka_errors.OffsetOutOfRangeError.errno
 _UNKNOWN: Final = kafka_errors.UnknownError.errno
 """A broker's failure without a number of its own, such as that of a remote tier: it may pass."""
@@ -177,7 +178,7 @@ class RangeProgress:
     def fail(self, error: kafka_errors.KafkaError, now: float) -> bool:
         """Note a failure; returns whether the log must be asked what offsets it has, see ``compare``.
 
-        Raises KcoordError for what does not pass, or not within the time-out; DataLossError for a topic that is gone.
+        Raises KcoordError for what does not pass, or not within the time-out.
         """
         errno = getattr(error, "errno", None)
         is_out_of_range = errno == _OUT_OF_RANGE
@@ -185,23 +186,36 @@ class RangeProgress:
         # The leader would go on sending its reader to a replica that only the reader cannot reach.
         self.needs_leader = self.needs_leader or not (is_from_leader or self._stalled_since is None)
         self.replica = NO_REPLICA
+        self._gone_since = None
         if is_out_of_range and is_from_leader:
             return True
-        if errno in _TOPIC_GONE:
-            self._gone_since = now if self._gone_since is None else self._gone_since
-            if now - self._gone_since > min(_TOPIC_GRACE_S, self._timeout_s / 4):
-                self.lose_topic()
-                return False
-        else:
-            self._gone_since = None
-            if not is_out_of_range and errno != _UNKNOWN and not error.retriable:
-                raise self._failure(error)
+        if not is_out_of_range and errno != _UNKNOWN and errno not in TOPIC_GONE and not error.retriable:
+            raise self._failure(error)
         if self._is_stalled(now):
             if self._doubted_at == self.position:
                 raise self._unproven() from error
-            raise self._failure(error)
+            raise self._unknown_to_leader(error) if errno in TOPIC_GONE else self._failure(error)
         self.ready_at = now if is_out_of_range else now + self._next_wait_s()
         return False
+
+    def miss(self, error: kafka_errors.KafkaError, now: float) -> None:
+        """Note that metadata does not have the partition of the very topic: the range is given up where that lasts.
+
+        Brokers learn of topics at different moments. So it has to last some seconds where a loss fails the read, since
+        that can be read again, and until the time-out is over where it is passed over. Raises DataLossError, and
+        KcoordError when the time is over and metadata has said so for a moment only.
+        """
+        self.replica = NO_REPLICA
+        self._gone_since = now if self._gone_since is None else self._gone_since
+        is_stalled = self._is_stalled(now)
+        is_lasting = now - self._gone_since > min(_TOPIC_GRACE_S, self._timeout_s / 4)
+        if is_lasting and (self._fail_on_data_loss or is_stalled):
+            self._lose(f"the topic was deleted or made again; [{self.position}, {self.wanted.end}) is gone")
+            self.position = self.wanted.end
+        elif is_stalled:
+            raise self._failure(error)
+        else:
+            self.ready_at = now + self._next_wait_s()
 
     def compare(self, first: int, end: int, now: float) -> None:
         """Go on, after an offset was out of range, where the log [first, end) has offsets of this range.
@@ -256,11 +270,6 @@ class RangeProgress:
             self.position = self.wanted.end
         else:
             self.ready_at = now + self._next_wait_s()
-
-    def lose_topic(self) -> None:
-        """Give the rest of the range up: its topic is not there any more."""
-        self._lose(f"the topic was deleted or made again; [{self.position}, {self.wanted.end}) is gone")
-        self.position = self.wanted.end
 
     def _take_divergence(self, diverged_at: int) -> None:
         """Records read from ``diverged_at`` on have been replaced by others; go on with what follows.
@@ -346,6 +355,16 @@ class RangeProgress:
                 "'failOnDataLoss' to false to go on with what is left."
             )
         _log.warning("%s: data loss: %s", self.where, what)
+
+    def _unknown_to_leader(self, error: kafka_errors.KafkaError) -> KafkaAwayError:
+        failure = KafkaAwayError(
+            f"{self.where}: offset {self.position} of [{self.wanted.start}, {self.wanted.end}) cannot be read. Its "
+            f"leader says {type(error).__name__}, although metadata names the topic, and nothing was read for "
+            f"{self._timeout_s:g} s. Nothing was skipped. Look at the brokers, or raise "
+            "'kafkaConsumer.pollTimeoutMs' (in a consumer 'fetch_timeout_ms')."
+        )
+        failure.__cause__ = error
+        return failure
 
     def _failure(self, error: kafka_errors.KafkaError) -> KcoordError:
         why = unreachable(self._settings, self._timeout_s, error)

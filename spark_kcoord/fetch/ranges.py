@@ -25,7 +25,7 @@ from spark_kcoord.fetch.decoding.decode import decode
 from spark_kcoord.fetch.merging import merge_small
 from spark_kcoord.fetch.offsets import list_offsets, local_log_starts
 from spark_kcoord.fetch.pool import POOL, ClientPool
-from spark_kcoord.fetch.progress import RangeProgress, RawPart
+from spark_kcoord.fetch.progress import TOPIC_GONE, RangeProgress, RawPart
 from spark_kcoord.fetch.requests import NO_REPLICA, PartWanted, fetch_request, read_response
 from spark_kcoord.fetch.topic_range import TopicPartition, TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -140,7 +140,7 @@ class _Reading:
             try:
                 broker, wanted = self._wanted(progress, topic)
             except kafka_errors.KafkaError as error:
-                self._fail(progress, error)
+                self._fail_by_metadata(progress, error)
                 continue
             found = by_broker.setdefault(broker, [])
             found.append((wanted, progress))
@@ -250,9 +250,17 @@ class _Reading:
         if progress.fail(error, time.monotonic()):
             self._compare(progress)
 
+    def _fail_by_metadata(self, progress: RangeProgress, error: kafka_errors.KafkaError) -> None:
+        if error.errno in TOPIC_GONE:
+            self._stale.add(progress.wanted.topic)
+            progress.miss(error, time.monotonic())
+        else:
+            self._fail(progress, error)
+
     def _compare(self, progress: RangeProgress) -> None:
         """Ask what offsets the log has, after one was out of range."""
         key = (progress.wanted.topic, progress.wanted.partition)
+        missing = kafka_errors.UnknownTopicOrPartitionError(progress.where)
         ends: list[int] = []
         try:
             for position in (EARLIEST_POSITION, LATEST_POSITION):
@@ -261,11 +269,11 @@ class _Reading:
                 ask = partial(list_offsets, self._client, {key: position}, deadline, is_read_committed=False)
                 offset = self._client.run(ask, self._timeout_s + 1).get(key)
                 if offset is None:
-                    progress.lose_topic()
+                    progress.miss(missing, time.monotonic())
                     return
                 ends.append(offset)
         except UnknownTopicError:
-            progress.lose_topic()
+            progress.miss(missing, time.monotonic())
         except kafka_errors.KafkaError as error:
             raise unreachable(self._settings, self._timeout_s, error) from error
         else:

@@ -65,7 +65,8 @@ def values(*offsets: int) -> bytes:
 class ScriptedKafka:
     """Answers fetches from a script, in order, and everything else like a broker 1 that leads the partition.
 
-    ``local_starts`` is the script of answers to the question where the leader's own part of the log begins. One that
+    ``asked_again`` is what metadata says of the topic once it was asked, None for what it said before. ``local_starts``
+    is the script of answers to the question where the leader's own part of the log begins. One that
     ``holds_empty_answers`` keeps a fetch without records for as long as it is told to wait, as a broker does.
     """
 
@@ -79,6 +80,7 @@ class ScriptedKafka:
         self.slept_s: list[float] = []
         self.leaders = {0: (1, 7)} if leaders is None else leaders
         self.refreshed = 0
+        self.asked_again: TopicMetadata | None = None
         self.holds_empty_answers = False
         self.is_closed = False
         self._held_s = 0.0
@@ -106,6 +108,8 @@ class ScriptedKafka:
         self.slept_s.append(seconds)
 
     def topic(self, name: str) -> TopicMetadata:
+        if self.asked_again is not None and self.refreshed:
+            return self.asked_again
         return TopicMetadata(TOPIC_ID, self.leaders, None, time.monotonic())
 
     async def refresh(self, topics: list[str]) -> dict[str, TopicMetadata]:

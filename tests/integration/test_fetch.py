@@ -252,7 +252,7 @@ def test_topic_made_again_is_data_loss(
 
     with pytest.raises(DataLossError, match=rf"'{name}' partition 0: the topic was deleted or made again"):
         rows_of(fetch(read, ranges, pool))
-    assert rows_of(fetch(options(kafka, name, failOnDataLoss="false"), ranges, pool)) == []
+    assert rows_of(fetch(options(kafka, name, failOnDataLoss="false"), ranges, pool, timeout_s=2)) == []
 
 
 def test_partitions_of_a_topic_made_again_with_fewer_are_left_out(kafka: LocalKafka, topic: MakeTopic) -> None:

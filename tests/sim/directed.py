@@ -162,7 +162,23 @@ def much_in_short_turns(dice: Random) -> Mix:
     )
 
 
-_DIRECTED: Final = (processes_that_come_back, topics_that_come_back, much_in_short_turns)
+def leaders_that_know_no_topic(dice: Random) -> Mix:
+    """Draw queries that pass over what is lost, of brokers that do not know for a while what they lead."""
+    return replace(
+        _of_queries(draw_mix(dice), "process-killed"),
+        passing_topics=(),
+        subscriptions=("topics",),
+        fails_on_data_loss=False,
+        reading=replace(_AS_KAFKA_IS, timeout_s=dice.choice((1.0, 4.0)), unaware=0.05),
+    )
+
+
+_DIRECTED: Final = (
+    processes_that_come_back,
+    topics_that_come_back,
+    much_in_short_turns,
+    leaders_that_know_no_topic,
+)
 
 
 def world_of(seed: int) -> Callable[[Random], Mix]:

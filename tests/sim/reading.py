@@ -1,9 +1,10 @@
 """What the tasks of micro-batches read: the product's own `RangeProgress` over the answers of simulated brokers.
 
-A broker answers with too little, with nothing, late, with an error, or not at all. Some partitions were compacted: the
-offsets that hold nothing are the same in every read. Some have a remote tier, which is slow at times: what is below the
-local part of a log is then not sent, without an error. What the progress calls read reaches the sink, and a range that
-ends well without a record that Kafka has, or had and lost while losses fail the read, is a broken promise.
+A broker answers with too little, with nothing, late, with an error, or not at all, or does not know its topics yet.
+Some partitions were compacted: the offsets that hold nothing are the same in every read. Some have a remote tier, which
+is slow at times: what is below the local part of a log is then not sent, without an error. What the progress calls read
+reaches the sink, and a range that ends well without a record that Kafka has, or had and lost while losses fail the
+read, is a broken promise.
 """
 
 import math
@@ -17,7 +18,7 @@ import kafka.errors as kafka_errors
 
 from coordinator.protocol.parts import Claim
 from spark_kcoord.errors import KafkaAwayError
-from spark_kcoord.fetch.progress import RangeProgress
+from spark_kcoord.fetch.progress import TOPIC_GONE, RangeProgress
 from spark_kcoord.fetch.requests import PartAnswer
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
@@ -38,7 +39,7 @@ LONG_POLL_MS = 500
 HOLE_EVERY, HOLE_LENGTH = 11, 7
 EXPECTED_ENDS = ("cannot be read. Kafka at", "Nothing was skipped", "could not be asked what it has")
 """Words of the errors that reading may end with in a world full of faults."""
-ANSWERS = ("short", "crowded", "error", "out of range", "topic gone", "slow tier", "hole", "question lost")
+ANSWERS = ("short", "crowded", "error", "out of range", "topic gone", "slow tier", "hole", "question lost", "unaware")
 """Everything that an answer can be beside whole."""
 _HEADER = bytes(record_batch([Row()]))
 _LAST_DELTA_AT = 23
@@ -55,6 +56,8 @@ class ReadingMix:
     """Chance that an answer is not whole."""
     slow_tier: float
     """Chance that a read of the remote tier makes it slow for a while."""
+    unaware: float = 0.0
+    """Chance that a leader does not know a topic for a while which Kafka has, as one that was just started."""
 
 
 def draw_reading(dice: Random) -> ReadingMix:
@@ -95,7 +98,7 @@ class Brokers:
         self._world = world
         self._mix = world.mix.reading
         self._local_starts: dict[tuple[str, int], int] = {}
-        self._slow_until_ms = 0
+        self._slow_until_ms = self._unaware_until_ms = 0
 
     def read(self, name: str, claims: Iterable[Claim], *, fail_on_data_loss: bool | None = None) -> Iterator[int]:
         """Read ranges to their ends; yields how many milliseconds nothing comes. Raises what the product raises."""
@@ -150,7 +153,9 @@ class Brokers:
             return False
         answer = self._answer(reading)
         if answer.error is not None:
-            if progress.fail(answer.error, now):
+            if self._topic(progress.wanted) is None and answer.error.errno in TOPIC_GONE:
+                progress.miss(answer.error, now)  # metadata is asked again, and says so too
+            elif progress.fail(answer.error, now):
                 self._compare(progress, now)
             return False
         part = progress.take(answer, now)
@@ -169,6 +174,9 @@ class Brokers:
             return PartAnswer(kafka_errors.KafkaConnectionError("reset by peer"))
         if topic is None:
             self._count("topic gone")
+            return PartAnswer(kafka_errors.UnknownTopicIdError(wanted.topic))
+        if self._mix.unaware and self._is_unaware():
+            self._count("unaware")
             return PartAnswer(kafka_errors.UnknownTopicIdError(wanted.topic))
         begin, end = topic.begins[wanted.partition], topic.ends[wanted.partition]
         if not begin <= position <= end:
@@ -234,6 +242,14 @@ class Brokers:
             self._slow_until_ms = now_ms + dice.choice((300, 1_500, 6_000))
         return now_ms < self._slow_until_ms
 
+    def _is_unaware(self) -> bool:
+        now_ms, dice = self._world.schedule.now_ms, self._world.dice
+        if self._world.is_healing:
+            return False
+        if now_ms >= self._unaware_until_ms and dice.random() < self._mix.unaware:
+            self._unaware_until_ms = now_ms + dice.choice((300, 1_500, 6_000, 12_000))
+        return now_ms < self._unaware_until_ms
+
     # ---- what is left -----------------------------------------------------------------------------------------------
 
     def _compare(self, progress: RangeProgress, now: float) -> None:
@@ -241,7 +257,7 @@ class Brokers:
             raise KafkaAwayError("Kafka could not be asked what it has.")
         topic, number = self._topic(progress.wanted), progress.wanted.partition
         if topic is None:
-            progress.lose_topic()
+            progress.miss(kafka_errors.UnknownTopicOrPartitionError(progress.wanted.topic), now)
         else:
             progress.compare(topic.begins[number], topic.ends[number], now)
 

@@ -10,6 +10,7 @@ from tests.sim.directed import (
     calm,
     consumers_by_hand,
     consumers_that_do_not_wait,
+    leaders_that_know_no_topic,
     processes_that_come_back,
     slow_partitions_to_and_fro,
     topics_that_come_back,
@@ -98,6 +99,7 @@ def test_consumers_by_hand_go_on_in_topics_that_are_made_again_and_grow() -> Non
         consumers_that_do_not_wait,
         consumers_by_hand,
         slow_partitions_to_and_fro,
+        leaders_that_know_no_topic,
     ],
 )
 def test_worlds_that_are_made_for_a_mistake_break_no_promise_without_it(

@@ -57,7 +57,7 @@ class Topics:
 
     def stream(self, word: str, *, fails: bool) -> NumberedStream:
         """Return a query of both topics."""
-        name, options = self.place.name(word), (f"failOnDataLoss={str(fails).lower()}",)
+        name, options = self.place.name(word), (f"failOnDataLoss={str(fails).lower()}", PASSED_OVER_SOON)
         return NumberedStream(
             self.place.folder(word), self.node.address, name, f"{self.lost},{self.other}", (*options, QUICK)
         )
@@ -87,6 +87,8 @@ class Topics:
 
 
 QUICK = "kcoord.session.timeout=3s"
+PASSED_OVER_SOON = "kafkaConsumer.pollTimeoutMs=10000"
+"""What is lost is passed over when the time without progress is over, and not before."""
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import kafka.errors as kafka_errors
 import pytest
 
 from spark_kcoord.errors import DataLossError, KafkaAwayError
+from spark_kcoord.fetch.connection import TopicMetadata
 from spark_kcoord.fetch.progress import RangeProgress
 from spark_kcoord.fetch.requests import PartAnswer
 from tests.helpers.decoders import decoder as decoder
@@ -76,6 +77,7 @@ def test_cleaned_tail_on_the_leaders_disk_ends_the_range_by_a_question() -> None
 
 def test_topic_made_again_before_the_question_is_not_taken_for_a_cleaned_tail() -> None:
     kafka = ScriptedKafka(fetched(), fetched(error=kafka_errors.UnknownTopicIdError.errno))
+    kafka.asked_again = TopicMetadata("00000000-0000-0000-0000-000000000002", {0: (1, 1)}, None, 0.0)
 
     with pytest.raises(DataLossError, match="the topic was deleted or made again"):
         read(kafka)

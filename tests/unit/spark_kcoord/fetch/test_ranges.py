@@ -17,7 +17,17 @@ from spark_kcoord.fetch.ranges import read_ranges
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.decoders import decoder as decoder
-from tests.helpers.scripted_kafka import SETTINGS, TIMEOUT_S, WANTED, Answer, ScriptedKafka, fetched, read, values
+from tests.helpers.scripted_kafka import (
+    SETTINGS,
+    TIMEOUT_S,
+    TOPIC_ID,
+    WANTED,
+    Answer,
+    ScriptedKafka,
+    fetched,
+    read,
+    values,
+)
 from tests.helpers.waiting import wait_until
 
 
@@ -149,11 +159,81 @@ def test_end_that_is_behind_the_range_is_lost_when_the_time_is_over() -> None:
     assert progress.is_done
 
 
+GONE = TopicMetadata(None, {}, kafka_errors.UnknownTopicOrPartitionError, 0.0)
+MADE_AGAIN = TopicMetadata("00000000-0000-0000-0000-000000000002", {0: (1, 1)}, None, 0.0)
+SMALLER = TopicMetadata(TOPIC_ID, {}, None, 0.0)
+
+
 @pytest.mark.parametrize("errno", [3, 100, 103])
-def test_topic_that_stays_unknown_is_data_loss(errno: int) -> None:
+@pytest.mark.parametrize("metadata", [GONE, MADE_AGAIN, SMALLER])
+def test_topic_that_metadata_says_is_gone_is_data_loss_in_bounded_time(errno: int, metadata: TopicMetadata) -> None:
+    def kafka() -> ScriptedKafka:
+        broker = ScriptedKafka(fetched(error=errno))
+        broker.asked_again = metadata
+        return broker
+
     with pytest.raises(DataLossError, match=r"the topic was deleted or made again; \[0, 4\) is gone"):
-        read(ScriptedKafka(fetched(error=errno)))
-    assert read(ScriptedKafka(fetched(error=errno)), fail_on_data_loss=False) == []
+        read(kafka())
+    assert read(kafka(), fail_on_data_loss=False) == []
+
+
+@pytest.mark.parametrize("errno", [3, 100, 103])
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_leader_that_does_not_know_a_topic_which_metadata_names_is_no_proof_that_it_is_gone(
+    errno: int, *, fail_on_data_loss: bool
+) -> None:
+    unaware = [fetched(error=errno)] * 9
+    kafka = ScriptedKafka(*unaware, fetched(values(0, 1, 2, 3)))
+    assert read(kafka, fail_on_data_loss=fail_on_data_loss, timeout_s=60) == [0, 1, 2, 3]
+
+    said = r"offset 0 of \[0, 4\) cannot be read. Its leader says \w+, although metadata names.*Nothing was skipped"
+    with pytest.raises(KafkaAwayError, match=said):
+        read(ScriptedKafka(*unaware), fail_on_data_loss=fail_on_data_loss, timeout_s=0.03)
+
+
+def a_range(*, fail_on_data_loss: bool) -> RangeProgress:
+    return RangeProgress(WANTED, SETTINGS, fail_on_data_loss=fail_on_data_loss, timeout_s=60)
+
+
+UNKNOWN = kafka_errors.UnknownTopicOrPartitionError()
+
+
+def test_leader_that_stays_unaware_for_longer_than_a_deletion_takes_loses_nothing() -> None:
+    progress = a_range(fail_on_data_loss=False)
+    for second in range(60):
+        assert not progress.fail(UNKNOWN, float(second))
+    assert progress.position == 0
+    with pytest.raises(KafkaAwayError, match="Nothing was skipped"):
+        progress.fail(UNKNOWN, 60.0)
+
+
+def test_topic_that_is_gone_fails_a_read_soon_and_is_passed_over_when_the_time_is_over() -> None:
+    failing, passing = a_range(fail_on_data_loss=True), a_range(fail_on_data_loss=False)
+    for second in range(60):
+        passing.miss(UNKNOWN, float(second))
+        assert not passing.is_done
+    passing.miss(UNKNOWN, 60.0)
+    assert passing.is_done
+    for second in range(6):
+        failing.miss(UNKNOWN, float(second))
+    with pytest.raises(DataLossError, match="deleted or made again"):
+        failing.miss(UNKNOWN, 6.0)
+
+
+def test_metadata_that_names_the_topic_in_between_takes_back_that_it_is_gone() -> None:
+    progress = a_range(fail_on_data_loss=True)
+    for second in range(0, 50, 5):
+        progress.miss(UNKNOWN, float(second))
+        progress.miss(UNKNOWN, second + 4.0)
+        assert not progress.fail(UNKNOWN, second + 4.5)
+
+
+def test_topic_that_is_missed_only_when_the_time_is_over_is_not_passed_over() -> None:
+    progress = a_range(fail_on_data_loss=False)
+    progress.fail(kafka_errors.KafkaConnectionError(), 0.0)
+    with pytest.raises(KcoordError, match="cannot be read"):
+        progress.miss(UNKNOWN, 60.0)
+    assert progress.position == 0
 
 
 def test_partition_that_is_gone_from_the_metadata_is_data_loss() -> None:
