@@ -20,6 +20,7 @@ import kafka.errors as kafka_errors
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from spark_kcoord.errors import KafkaAwayError, UnknownTopicError
+from spark_kcoord.fetch.absences import Absences
 from spark_kcoord.fetch.connection import Backoff, KafkaClient, TopicMetadata, unreachable
 from spark_kcoord.fetch.sizes import sample_sizes
 from spark_kcoord.fetch.topic_range import TopicPartition
@@ -42,7 +43,7 @@ _LIST_OFFSETS_MIN_VERSION: Final = 2
 _LOCAL_STARTS_MIN_VERSION: Final = 8
 _NO_OFFSET: Final = -1
 _ABSENCES_PROVE: Final = 2
-"""A topic or partition that fresh metadata leaves out so often is not there; one broker may not know it yet."""
+"""A partition that fresh metadata leaves out so often is not there; one broker may not know it yet."""
 _UNKNOWN_TOPIC: Final = (kafka_errors.UnknownTopicOrPartitionError, kafka_errors.InvalidTopicError)
 
 
@@ -60,7 +61,8 @@ class KafkaLookup:
     Every method raises KcoordError when Kafka cannot be reached, refuses, or gives no answer in ``timeout_s``: short
     by default, so that a wrong address is told soon; a query that already runs can give a restarting broker longer.
     A question that got no answer is asked ``retries`` times more, ``retry_interval_s`` apart. One that hangs in the
-    library is given up ``spare_s`` after its time.
+    library is given up ``spare_s`` after its time. A topic is unknown when fresh metadata leaves it out twice, and for
+    ``absence_s``: nothing where a name may be wrong, which is told soon, and more where it was read before.
     """
 
     def __init__(
@@ -71,12 +73,14 @@ class KafkaLookup:
         retries: int = 0,
         retry_interval_s: float = 0.0,
         spare_s: float = 1.0,
+        absence_s: float = 0.0,
     ) -> None:
         self._client = KafkaClient(settings)
         self._spare_s = spare_s
         self._timeout_s = timeout_s
         self._retries = retries
         self._retry_interval_s = retry_interval_s
+        self._absences = Absences(absence_s)
 
     @property
     def is_read_committed(self) -> bool:
@@ -92,7 +96,7 @@ class KafkaLookup:
         """Return the partitions of topics, always asking Kafka; raises UnknownTopicError naming the missing ones."""
 
         async def ask(deadline: float) -> dict[str, TopicPartitions]:
-            metadata = await _topics(self._client, names, deadline)
+            metadata = await _topics(self._client, names, deadline, self._absences)
             return {
                 name: TopicPartitions(found.topic_id, tuple(sorted(found.leaders))) for name, found in metadata.items()
             }
@@ -128,7 +132,10 @@ class KafkaLookup:
         if not positions:
             return {}
         found = self._run(
-            lambda deadline: list_offsets(self._client, positions, deadline, is_read_committed=False), timeout_s
+            lambda deadline: list_offsets(
+                self._client, positions, deadline, is_read_committed=False, absences=self._absences
+            ),
+            timeout_s,
         )
         return {partition: offset for partition, offset in found.items() if offset is not None}
 
@@ -153,7 +160,9 @@ class KafkaLookup:
         """
         if not timestamps_ms:
             return {}
-        found = self._run(lambda deadline: _list(self._client, timestamps_ms, deadline, None), timeout_s)
+        found = self._run(
+            lambda deadline: _list(self._client, timestamps_ms, deadline, None, self._absences), timeout_s
+        )
         return {
             partition: None if one.offset == _NO_OFFSET else (one.offset, one.timestamp, one.leader_epoch)
             for partition, one in found.items()
@@ -180,7 +189,9 @@ class KafkaLookup:
     ) -> dict[TopicPartition, int | None]:
         if not positions:
             return {}
-        return self._run(lambda deadline: list_offsets(self._client, positions, deadline), timeout_s)
+        return self._run(
+            lambda deadline: list_offsets(self._client, positions, deadline, absences=self._absences), timeout_s
+        )
 
     def _run(self, work: Callable[[float], Awaitable[T]], timeout_s: float | None) -> T:
         limit_s = self._timeout_s if timeout_s is None else timeout_s
@@ -207,6 +218,7 @@ async def list_offsets(
     deadline: float,
     *,
     is_read_committed: bool | None = None,
+    absences: Absences | None = None,
 ) -> dict[TopicPartition, int | None]:
     """Ask the leaders for offsets: -2 earliest, -1 latest, or from a time in ms; retries until ``deadline``.
 
@@ -216,7 +228,7 @@ async def list_offsets(
 
     Raises UnknownTopicError, or kafka-python's last error when the time is over.
     """
-    found = await _list(client, positions, deadline, is_read_committed)
+    found = await _list(client, positions, deadline, is_read_committed, absences)
     return {partition: None if one.offset == _NO_OFFSET else one.offset for partition, one in found.items()}
 
 
@@ -237,6 +249,7 @@ async def _list(
     positions: Mapping[TopicPartition, int],
     deadline: float,
     is_read_committed: bool | None,  # noqa: FBT001 - three values, and for this room alone
+    topics_absent: Absences | None = None,
 ) -> dict[TopicPartition, Any]:
     """Return the leaders' answers for each partition; raises as `list_offsets`."""
     answers: dict[TopicPartition, Any] = {}
@@ -254,7 +267,7 @@ async def _list(
         }
         try:
             if stale:
-                found = await _topics(client, stale, deadline)
+                found = await _topics(client, stale, deadline, topics_absent)
                 absences.update(key for key in waiting if key[0] in found and key[1] not in found[key[0]].leaders)
             failure = await _ask_leaders(client, waiting, answers, is_read_committed=is_read_committed)
         except kafka_errors.KafkaError as error:
@@ -292,18 +305,21 @@ async def local_log_starts(
     }
 
 
-async def _topics(client: KafkaClient, names: Collection[str], deadline: float) -> dict[str, TopicMetadata]:
+async def _topics(
+    client: KafkaClient, names: Collection[str], deadline: float, absences: Absences | None = None
+) -> dict[str, TopicMetadata]:
     """Return metadata of topics that exist; waits for a leader of each partition until ``deadline``."""
     backoff = Backoff(client.settings.retry_backoff_ms / 1000, deadline)
-    absences: Counter[str] = Counter()
+    absences = Absences() if absences is None else absences
     while True:
         failure: kafka_errors.KafkaError | None = None
         try:
             found = await client.refresh(names)
-            absences.update(name for name in names if name not in found or found[name].error in _UNKNOWN_TOPIC)
+            there = [name for name, topic in found.items() if topic.error not in _UNKNOWN_TOPIC]
             refused = {name for name, topic in found.items() if topic.error is kafka_errors.InvalidTopicError}
-            least = 1 if backoff.is_over() else _ABSENCES_PROVE
-            missing = sorted(name for name, times in absences.items() if times >= least or name in refused)
+            now = time.monotonic()
+            absences.note(names, there, now)
+            missing = sorted(absences.proven(names, now, is_last=backoff.is_over()) | refused)
             if missing:
                 raise UnknownTopicError(
                     f"Kafka at {', '.join(client.settings.servers)} has no topic {', '.join(missing)} "

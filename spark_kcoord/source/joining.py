@@ -15,6 +15,7 @@ from typing import Final
 
 from coordinator.protocol.text.addresses import Address, format_address
 from coordinator.protocol.vocabulary import Handover, IsolationLevel
+from spark_kcoord.fetch.absences import ABSENCE_S
 from spark_kcoord.fetch.offsets import TRY_TIMEOUT_S, KafkaLookup
 from spark_kcoord.fetch.topic_range import TopicPartition
 from spark_kcoord.member.client import MemberClient, MemberSettings
@@ -140,7 +141,7 @@ def join_group(
     must_be_same_cluster(joined.kafka_cluster_id, frozen.cluster_id if frozen else None, servers)
     session = QueryMember(
         client if options.is_committing else ReadOnlyMember(client, first),
-        RecentEnds(KafkaLookup(options.kafka_at(servers)), joined.kafka_cluster_id, servers),
+        RecentEnds(KafkaLookup(options.kafka_at(servers), absence_s=ABSENCE_S), joined.kafka_cluster_id, servers),
         joined,
         group_id=options.group,
         fail_on_data_loss=options.fail_on_data_loss,

@@ -7,6 +7,7 @@ import pytest
 
 from coordinator.protocol.text.addresses import format_address
 from spark_kcoord.errors import KafkaAwayError, KcoordError
+from spark_kcoord.fetch.absences import ABSENCE_S
 from spark_kcoord.member.client import MemberClient
 from spark_kcoord.microbatch.stream_offset import StreamOffset
 from spark_kcoord.options.source_options import SourceOptions, host_ports, parse_options
@@ -33,7 +34,8 @@ class SilentKafka:
     is_read_committed = False
     patience: list[float | None]
 
-    def __init__(self, *_: Any) -> None:
+    def __init__(self, *_: Any, absence_s: float) -> None:
+        assert absence_s == ABSENCE_S, "a running query believes no single broker that a topic is gone"
         type(self).patience = []
 
     def end_offsets(self, partitions: Sequence[tuple[str, int]], *, timeout_s: float | None) -> dict[Any, int]:

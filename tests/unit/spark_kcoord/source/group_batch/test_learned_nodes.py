@@ -40,7 +40,7 @@ class FakeSpark:
 
 def test_block_commits_at_a_node_that_its_member_has_learned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rooms, "freeze_ends", lambda _: FrozenEnds({("t", 0): 50}, None))
-    monkeypatch.setattr("spark_kcoord.source.joining.KafkaLookup", lambda _: None)
+    monkeypatch.setattr("spark_kcoord.source.joining.KafkaLookup", lambda *_, **__: None)
     monkeypatch.setattr("spark_kcoord.source.joining.RecentEnds", lambda *_: FakeEnds({0: 50}))
     for name in ("application_of", "name_of", "note_ended"):
         monkeypatch.setattr(rooms, name, lambda *_: None)
