@@ -1,16 +1,18 @@
 """The shell of an asyncio consumer: what a flow waits for is awaited, on the event loop of the program.
 
 Calls that block are made on threads beside the loop, questions one after the other. A task that is cancelled ends its
-flow as Ctrl-C does; the question that it asked is given up, and nobody waits behind it.
+flow as Ctrl-C does; the question that it asked is given up, and nobody waits behind it. A listener or callback that is
+under way goes on to its end before that: nobody tells it again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, TypeVar
@@ -24,6 +26,8 @@ from spark_kcoord.consumer.shells.beside import beside
 __all__ = ["AsyncShell"]
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _TELLING: ContextVar[tuple[object, ...]] = ContextVar("telling", default=())
 """The listeners and callbacks that this task, or the one that began it, is inside of."""
@@ -81,7 +85,7 @@ class AsyncShell:
         _TELLING.set((*before, telling))
         try:
             result = work()
-            return await result if inspect.isawaitable(result) else result
+            return await _to_its_end(result) if inspect.isawaitable(result) else result
         finally:
             self._tellings -= {telling}
             _TELLING.set(before)
@@ -127,3 +131,18 @@ class AsyncShell:
     def _give_up(self) -> None:
         """Have the question that is under way go on until its time is over; whoever asks next does not wait for it."""
         self._flows.leave_lookup()
+
+
+async def _to_its_end(work: Awaitable[Any]) -> Any:
+    """Await in a task of its own what a cancellation of this one is not to end; raise the cancellation behind it."""
+    task, cancelled = asyncio.ensure_future(work), None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = cancelled or error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled() and (raised := task.exception()) is not None:
+        _log.warning("A listener or callback raised in a call that was cancelled.", exc_info=raised)
+    raise cancelled
