@@ -16,6 +16,7 @@ from spark_kcoord.consumer.errors import CommitRefusedError
 from spark_kcoord.consumer.settings import parse_settings
 from spark_kcoord.errors import KcoordError
 from spark_kcoord.member.core import events
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.core.held.portions import bytes_of, portions
 from tests.sim.log.state import ViolationError
 
@@ -41,6 +42,11 @@ class Commits:
         """The callbacks that were run."""
 
     # ---- as the product's group is asked ----------------------------------------------------------------------------
+
+    @property
+    def granted(self) -> Assignment:
+        """The partitions that the member knows now as its own."""
+        return self._consumer.assignment
 
     def commit(self, offsets: Sequence[OffsetToCommit], timeout_ms: int | None = None) -> list[Future[Any]]:
         """Commit offsets on the member's connection."""

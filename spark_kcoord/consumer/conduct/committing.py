@@ -41,6 +41,7 @@ from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import must_be_offset, must_be_partitions
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import KcoordError, LeftAloneError
+from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.member.speech import CONSUMER
 
 __all__ = ["Committer", "as_told"]
@@ -50,6 +51,7 @@ _log = logging.getLogger(__name__)
 MOST_METADATA_BYTES: Final = 4_096
 _LARGEST_EPOCH: Final = 2**31 - 1
 _AGAIN_S: Final = 0.2
+_HOW_BACK: Final = "which moves back only by a reset that says who and why: kcoord group reset-offsets."
 _LATE_S: Final = 3.0
 """The time after which a coordinator has been told that a topic was made again."""
 
@@ -75,6 +77,9 @@ class Committer:
         self._clock = clock
         self._async = AsyncCommits()
         self._out: list[tuple[Committing, list[Future[Any]]]] = []
+        self._given_up: list[tuple[Sequence[OffsetToCommit], list[Future[Any]]]] = []
+        """Commits of calls that have ended without their answers."""
+        self._seen: Assignment | None = None
 
     # ---- commits ----------------------------------------------------------------------------------------------------
 
@@ -90,15 +95,20 @@ class Committer:
         behind = self._async.next_to_send(beside=True)
         if behind is not None:
             self._send(behind)
-        results = []
+        answers: list[PartitionResult] = []
+        futures: list[Future[Any]] = []
         try:
-            for future in self._group.commit(asked, max(1, int(timeout_s * 1000))):
-                results += yield Answer(future, timeout_s + 5.0)
+            futures = self._group.commit(asked, max(1, int(timeout_s * 1000)))
+            for future in futures:
+                answers += yield Answer(future, timeout_s + 5.0)
         except TimeoutError:
             raise CoordinatorUnavailableError(f"The commit was not answered within {timeout_s:g} s.") from None
         except KcoordError as error:
             raise _failure(error, asked) from error
-        self._must_be_accepted(asked, _in_order(asked, results))
+        finally:
+            if futures and len(answers) < len(asked):
+                self._given_up.append((asked, futures))
+        self._must_be_accepted(asked, _in_order(asked, answers))
 
     def commit_async(self, offsets: Any, callback: Callback | None) -> None:
         """Commit offsets, or all that was returned, and do not wait; `send` has it go out."""
@@ -180,27 +190,46 @@ class Committer:
 
     def _must_be_accepted(self, asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> None:
         self._machine.note_committed(asked, results)
-        refused = [result for result in results if result.error is not ErrorCode.NONE]
+        refused = [
+            (one, result) for one, result in zip(asked, results, strict=True) if result.error is not ErrorCode.NONE
+        ]
         if refused:
             shown = "; ".join(
                 f"{result.topic}-{result.partition}: {CONSUMER.translate(result.message) or result.error.name}"
-                for result in refused
+                for _, result in refused
             )
             raise CommitRefusedError(
-                f"Offsets of group '{self._settings.group_id}' were refused: {shown}. Whoever has those partitions now "
-                "reads them again.",
-                [(result.topic, result.partition) for result in refused],
+                f"Offsets of group '{self._settings.group_id}' were refused: {shown}.{_what_follows(refused)}",
+                [(result.topic, result.partition) for _, result in refused],
             )
 
     def _asked(self, offsets: Any) -> tuple[OffsetToCommit, ...]:
         if not self._settings.is_member:
             raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
+        self._know_committed()
         if offsets is None:
             return self._machine.returned()
         if not isinstance(offsets, Mapping):
             raise TypeError(f"offsets are a mapping from TopicPartition, not {offsets!r}")
         must_be_partitions(offsets)
         return tuple(self._one(key, given) for key, given in sorted(offsets.items()))
+
+    def _know_committed(self) -> None:
+        """Take up to where the group is by what went with pings, and by commits of calls that did not hear of it."""
+        for asked, futures in list(self._given_up):
+            if not all(future.done() for future in futures):
+                continue
+            self._given_up.remove((asked, futures))
+            results = [result for future in futures if future.exception() is None for result in future.result()]
+            known = {(result.topic, result.partition) for result in results}
+            answered = [one for one in asked if (one.topic, one.partition) in known]
+            self._machine.note_committed(answered, _in_order(answered, results))
+        granted = self._group.granted
+        for part in () if granted is self._seen else granted.partitions:
+            held = self._machine.held((part.topic, part.partition))
+            if held is not None and held.grant.owner_epoch == part.owner_epoch:
+                held.know_committed(part.position)
+        self._seen = granted
 
     def _one(self, key: Key, given: Any) -> OffsetToCommit:
         offset, metadata, epoch = given if isinstance(given, OffsetAndMetadata) else (given, "", -1)
@@ -222,8 +251,7 @@ class Committer:
             return OffsetToCommit(*key, offset, None, leader_epoch, metadata)
         if held.committed is not None and offset < held.committed:
             raise CommitRefusedError(
-                f"Offset {offset} of {key[0]}-{key[1]} is before the group's offset {held.committed}, which moves back "
-                "only by a reset that says who and why: kcoord group reset-offsets.",
+                f"Offset {offset} of {key[0]}-{key[1]} is before the group's offset {held.committed}, {_HOW_BACK}",
                 [key],
             )
         return held.to_commit(offset, metadata, leader_epoch)
@@ -294,6 +322,19 @@ def _failure(error: KcoordError, asked: Sequence[OffsetToCommit]) -> KcoordError
         keys = [(one.topic, one.partition) for one in asked]
         return CommitRefusedError(f"{error} The next poll joins again, and what is not committed is read again.", keys)
     return translated(error)
+
+
+def _what_follows(refused: Sequence[tuple[OffsetToCommit, PartitionResult]]) -> str:
+    """Return what the program can count on, or do, where that is known of a refusal."""
+    told = ""
+    if any(result.error is ErrorCode.FENCED_OWNER_EPOCH for _, result in refused):
+        told += " Whoever has a partition now that is not this consumer's any more reads it again."
+    if any(
+        result.error is ErrorCode.INVALID_REQUEST and result.committed is not None and one.offset < result.committed
+        for one, result in refused
+    ):
+        told += f" An offset lies before the group's, {_HOW_BACK}"
+    return told
 
 
 def _in_order(asked: Sequence[OffsetToCommit], results: Sequence[PartitionResult]) -> list[PartitionResult]:

@@ -156,6 +156,15 @@ class Group:
         self.kafka_bootstrap = joining.result().kafka_bootstrap
         return assignment
 
+    @property
+    def granted(self) -> Assignment:
+        """The partitions that the member knows now as its own, none where there is no member; nothing is raised."""
+        member = self._place.member
+        try:
+            return _NOTHING if member is None else member.assignment()
+        except KcoordError:
+            return _NOTHING
+
     def note(self, offsets: Sequence[OffsetToCommit]) -> None:
         """Say up to where partitions are done."""
         member = self._place.member

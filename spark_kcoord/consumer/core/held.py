@@ -146,6 +146,11 @@ class Held:
             self.committed = position  # it is sought where the group is
         return freed
 
+    def know_committed(self, offset: int) -> None:
+        """Note that the group is that far, unless what was known of it is of another topic and forgotten."""
+        if self.committed is not None:
+            self.committed = max(self.committed, offset)
+
     def be_of(self, topic_id: str | None) -> None:
         """Note of which topic the position is; what was known of another topic of its name is forgotten."""
         self.named_id = topic_id

@@ -110,8 +110,9 @@ class ConsumerMachine:
         lost = []
         for key, held in sorted(self._held.items()):
             part = now.get(key)
-            is_same = part is not None and part.owner_epoch == held.grant.owner_epoch
-            if not is_same:
+            if part is not None and part.owner_epoch == held.grant.owner_epoch:
+                held.know_committed(part.position)
+            else:
                 lost.append(key)
         revoked = [key for key, part in now.items() if part.is_stopping and key in self._held and key not in lost]
         new = [_grant_of(part) for key, part in now.items() if not part.is_stopping and self._is_new(key, part, lost)]

@@ -132,6 +132,8 @@ def take_ping(holdings: Holdings, request: Ping, response: PingResponse) -> None
     holdings.withhold(response.withheld)
     if is_answered(request, response):
         take_commit(holdings, request, response)
+        if response.accepted:
+            holdings.tell_committed()
 
 
 def take_commit(

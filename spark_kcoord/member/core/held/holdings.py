@@ -380,6 +380,10 @@ class Holdings:
         """Remember up to where partitions are done."""
         self._noted.update((partition_of(noted), noted) for noted in offsets)
 
+    def tell_committed(self) -> None:
+        """Have the assignment show what is committed by now: whoever asked for none of that is to know it."""
+        self._assignment = None
+
     def uncommitted(self, after: TopicPartition) -> tuple[OffsetToCommit, ...]:
         """Return the noted positions that are ahead of what is committed, of partitions held as they were noted.
 

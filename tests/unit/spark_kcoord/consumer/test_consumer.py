@@ -555,7 +555,7 @@ def test_a_refused_commit_names_the_partition_and_why() -> None:
     rig.poll()
     rig.member.refusals = {0: ErrorCode.FENCED_OWNER_EPOCH}
     with pytest.raises(
-        errors.CommitRefusedError, match=r"t-0: it is m2's\. Whoever has those partitions now"
+        errors.CommitRefusedError, match=r"t-0: it is m2's\. Whoever has a partition now that is not this"
     ) as raised:
         rig.commit()
     assert raised.value.partitions == (P0,)

@@ -203,6 +203,14 @@ def test_noted_positions_go_with_the_next_ping_until_they_are_accepted() -> None
     assert pinged(pair) == ()
 
 
+def test_what_went_with_a_ping_is_shown_by_the_assignment_once_it_is_accepted() -> None:
+    pair = consuming(auto_commit=True)
+    pair.step(PositionsNoted((DONE,)))
+    assert (pinged(pair), positions(pair)) == ((DONE,), [0, 0])
+    pair.answer(Ping, PingResponse(member_epoch=1, accepted=1))
+    assert positions(pair) == [7, 0]
+
+
 def test_positions_of_more_partitions_than_a_ping_names_all_have_their_turn() -> None:
     """Where all of them move on between two pings, each ping named the first ones again."""
     pair = consuming(auto_commit=True)
