@@ -34,6 +34,7 @@ from spark_kcoord.consumer.errors import (
     KafkaUnavailableError,
     PartitionNotAssignedError,
     SubscriptionEmptyError,
+    SubscriptionNotValidError,
 )
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import NOTHING, Subscription
@@ -261,6 +262,8 @@ class Flows:
     def subscribe(self, subscription: Subscription, listener: ConsumerRebalanceListener | None) -> None:
         """Read something else from now on."""
         self.must_be_open()
+        if self.is_closing:
+            raise ConsumerClosedError("The consumer is being closed.")
         if self.subscription.is_empty:
             self._growth.forget()
         self.subscription, self.listener = subscription, listener
@@ -272,12 +275,18 @@ class Flows:
     def assign(self, subscription: Subscription, timeout_s: float) -> Flow[None]:
         """Read these partitions by hand; those without a start begin where the group is, or by the policy."""
         self.must_be_open()
+        before = self.subscription
         left_s = yield from self.find_kafka(timeout_s)
         new = {key: start for key, start in subscription.by_hand.items() if self.machine.held(key) is None}
         unknown = [key for key, start in new.items() if start is None]
         committed: Mapping[Key, CommittedOffset] = {}
         if unknown and self.settings.is_member:
             committed = yield from self.committer.committed(unknown, left_s)
+        self.must_be_open()
+        if self.subscription is not before:
+            raise SubscriptionNotValidError(
+                "This consumer has subscribed while assign() waited, and nothing is assigned: call unsubscribe() first."
+            )
         by_policy = self._start_by_policy
         grants = []
         for key in subscription.by_hand:
@@ -313,7 +322,8 @@ class Flows:
     # ---- the end ----------------------------------------------------------------------------------------------------
 
     def unsubscribe(self, timeout_s: float = LEAVE_MS / 1000) -> Flow[None]:
-        """Give everything back and leave the group; the consumer can subscribe again."""
+        """Give everything back and leave the group; the consumer can subscribe again, also while this waits."""
+        before = self.subscription
         self.machine.give_up_all()
         error: BaseException | None = None
         for step in (self.tell_owed, lambda: self._part(timeout_s), self._drop_group):
@@ -323,7 +333,9 @@ class Flows:
                 raise
             except BaseException as raised:  # noqa: BLE001 - the rest is done all the same
                 error = error or raised
-        self.subscription, self.listener = NOTHING, None
+        if self.subscription is before or self.is_closing:
+            self.subscription, self.listener = NOTHING, None
+        self._growth.forget()
         self.machine.assign(())
         if error is not None:
             raise error
