@@ -8,6 +8,7 @@ program has. A call that is cancelled has returned nothing: its records come wit
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import sys
 import threading
@@ -43,6 +44,8 @@ __all__ = ["AsyncConsumer"]
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 
 class AsyncConsumer(Looks, AsyncShell):
     """One consumer of one event loop; an asynchronous context manager that starts and stops it, and an iterator.
@@ -67,6 +70,8 @@ class AsyncConsumer(Looks, AsyncShell):
         self._turn = asyncio.Lock()
         self._at_turn: asyncio.Task[Any] | None = None
         self._turns_asked = 0
+        self._is_ending = False
+        """True once it gives everything back, which nobody has to do a second time."""
         self._is_made = True
 
     def _make_flows(self, ring: Callable[[], None]) -> Flows:
@@ -82,7 +87,8 @@ class AsyncConsumer(Looks, AsyncShell):
         """Give everything back and leave; harmless when done twice, and silent in a forked child.
 
         With auto commit the record that `getone` gave last counts as done, and rows of the last `getmany` do not;
-        `autocommit=True` counts all that was returned, False commits nothing more.
+        `autocommit=True` counts all that was returned, False commits nothing more. Where another task's call has not
+        ended by `timeout_ms`, or this one is cancelled before, it closes at once, and nothing more is committed.
         """
         await self._stop(autocommit, timeout_ms, counts_last=self._reading.was_iterated)
 
@@ -91,16 +97,24 @@ class AsyncConsumer(Looks, AsyncShell):
     async def _stop(self, autocommit: bool | None, timeout_ms: int | None, *, counts_last: bool) -> None:  # noqa: FBT001
         if not self._guard.is_at_home or self._flows.is_closed:
             return
-        check_timeout(timeout_ms, 0)
+        timeout_s = math.inf if timeout_ms is None else check_timeout(timeout_ms, 0)
         self._must_not_be_told()
         self._must_be_of_this_loop(may_move=True)
         self._topics = ()
         # Whoever waits for records is told that there will be none.
         self._flows.is_closing = True
         self._bell.ring()
-        async with self._handing_over():
-            self._reading.forget()
-            await self._drive(self._calls.close(autocommit, timeout_ms, counts_last=counts_last))
+        try:
+            async with self._handing_over(timeout_s) as left_s:
+                self._is_ending = True
+                self._reading.forget()
+                left_ms = None if timeout_ms is None else left_s * 1000
+                await self._drive(self._calls.close(autocommit, left_ms, counts_last=counts_last))
+        except _NoTurnError:
+            _log.warning("Another task's call has not ended in %d ms: %r is closed without it.", timeout_ms, self)
+        finally:
+            if not self._is_ending:
+                self._flows.end_at_once()
 
     async def __aenter__(self) -> Self:
         """Start it, and return it."""

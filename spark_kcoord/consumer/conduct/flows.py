@@ -133,12 +133,14 @@ class Flows:
 
     def attend(self) -> Flow[None]:
         """Take what changed: partitions that came and go, what was fetched, what is to be fetched now."""
+        self._must_not_be_closed()
         if self._is_member:
             assignment = self.group.look()
             if assignment is None:
                 self.machine.lose_all()
                 yield Do(self.group.drop)
                 yield from self.tell_owed()
+                self._must_not_be_closed()
                 self.group.look()
             else:
                 self.machine.adopt(assignment)
@@ -170,7 +172,7 @@ class Flows:
         self._memory.tell(machine, self._fetcher.free)
 
     def _want(self) -> None:
-        wanted = self.machine.wanted()
+        wanted = None if self.is_closed else self.machine.wanted()
         if wanted is None or (self._fetcher is None and not wanted):
             return
         if self._fetcher is None:
@@ -231,10 +233,15 @@ class Flows:
         self.check_interrupt()
 
     def _must_be_subscribed(self) -> None:
-        if self.is_closed or self.is_closing:
-            raise ConsumerClosedError("The consumer was closed meanwhile.")
+        self._must_not_be_closed()
+        if self.is_closing:
+            raise ConsumerClosedError("The consumer is being closed.")
         if self.subscription.is_empty:
             raise SubscriptionEmptyError("Nothing is subscribed to: call subscribe() or assign() first.")
+
+    def _must_not_be_closed(self) -> None:
+        if self.is_closed:
+            raise ConsumerClosedError("The consumer was closed meanwhile.")
 
     def leave_lookup(self) -> None:
         """Look things up on other connections from now on: somebody who was given up still uses those."""
