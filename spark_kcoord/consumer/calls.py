@@ -168,7 +168,7 @@ class Calls:
         """Return the first offsets of partitions."""
         named, timeout_s = must_be_partitions(partitions), self.timeout_s(timeout_ms)
         found: dict[TopicPartition, int] = yield from self._flows.ask_kafka(
-            lambda left_s: self._flows.lookup.beginnings(named, left_s), timeout_s
+            lambda lookup, left_s: lookup.beginnings(named, left_s), timeout_s
         )
         return found
 
@@ -176,7 +176,7 @@ class Calls:
         """Return the offsets after the last readable records."""
         named, timeout_s = must_be_partitions(partitions), self.timeout_s(timeout_ms)
         found: dict[TopicPartition, int] = yield from self._flows.ask_kafka(
-            lambda left_s: self._flows.lookup.ends(named, left_s), timeout_s
+            lambda lookup, left_s: lookup.ends(named, left_s), timeout_s
         )
         return found
 
@@ -187,13 +187,13 @@ class Calls:
         must_be_partitions(timestamps)
         times = {partition: must_be_time(partition, time_ms) for partition, time_ms in timestamps.items()}
         timeout_s = self.timeout_s(timeout_ms)
-        found = yield from self._flows.ask_kafka(lambda left_s: self._flows.lookup.at_times(times, left_s), timeout_s)
+        found = yield from self._flows.ask_kafka(lambda lookup, left_s: lookup.at_times(times, left_s), timeout_s)
         return {key: None if one is None else OffsetAndTimestamp(*one) for key, one in found.items()}
 
     def topics(self, timeout_ms: Any) -> Flow[set[str]]:
         """Return the names of all topics but Kafka's internal ones."""
         timeout_s = self.timeout_s(timeout_ms)
-        found: set[str] = yield from self._flows.ask_kafka(lambda left_s: self._flows.lookup.names(left_s), timeout_s)
+        found: set[str] = yield from self._flows.ask_kafka(lambda lookup, left_s: lookup.names(left_s), timeout_s)
         return found
 
     def partitions_of(self, topic: str, timeout_ms: Any) -> Flow[set[int]]:
@@ -201,9 +201,7 @@ class Calls:
         if not isinstance(topic, str):
             raise TypeError(f"a topic is a text, not {topic!r}")
         timeout_s = self.timeout_s(timeout_ms)
-        found = yield from self._flows.ask_kafka(
-            lambda left_s: self._flows.lookup.partitions_of(topic, left_s), timeout_s
-        )
+        found = yield from self._flows.ask_kafka(lambda lookup, left_s: lookup.partitions_of(topic, left_s), timeout_s)
         return found or set()
 
     # ---- offsets ----------------------------------------------------------------------------------------------------

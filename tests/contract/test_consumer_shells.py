@@ -102,7 +102,12 @@ def test_a_wish_is_answered_with_what_it_gives(make: Make) -> None:
     answer.set_result(3)
 
     def flow() -> Flow[list[Any]]:
-        found = [(yield Do(lambda: 1)), (yield Ask(lambda: 2)), (yield Call(lambda: 2)), (yield Answer(answer, LONG_S))]
+        found = [
+            (yield Do(lambda: 1)),
+            (yield Ask(lambda: lambda: 2)),
+            (yield Call(lambda: 2)),
+            (yield Answer(answer, LONG_S)),
+        ]
         found.append((yield Tell(Owed(Told.LOST, (("t", 0),)))))
         return found
 
@@ -120,7 +125,7 @@ def test_what_a_wish_raises_is_raised_in_the_flow_which_may_go_on(make: Make) ->
 
     def flow() -> Flow[int]:
         caught = 0
-        for wish in (Do(fail), Ask(fail), Call(fail), Tell(Owed(Told.REVOKED, ())), Answer(answer, LONG_S)):
+        for wish in (Do(fail), Ask(lambda: fail), Call(fail), Tell(Owed(Told.REVOKED, ())), Answer(answer, LONG_S)):
             try:
                 yield wish
             except KeyError:
@@ -243,7 +248,7 @@ def test_an_interrupt_ends_the_wait_for_a_question_that_nobody_answers(make: Mak
     after(interrupt)
     try:
         with pytest.raises(InterruptedPollError):
-            shell.drive(one(Ask(lambda: is_over.wait(LONG_S))))
+            shell.drive(one(Ask(lambda: lambda: is_over.wait(LONG_S))))
         assert shell._flows.lookups_left == 1, "whoever asks next must not share what the question still uses"
     finally:
         is_over.set()
@@ -251,7 +256,7 @@ def test_an_interrupt_ends_the_wait_for_a_question_that_nobody_answers(make: Mak
 
 def test_a_question_that_is_answered_leaves_the_look_up_in_use(make: Make) -> None:
     shell = make()
-    assert shell.drive(one(Ask(lambda: "it"))) == "it"
+    assert shell.drive(one(Ask(lambda: lambda: "it"))) == "it"
     assert shell._flows.lookups_left == 0
 
 
@@ -267,7 +272,7 @@ def on_loop(main: Callable[[OnLoop], Coroutine[Any, Any, None]]) -> None:
 
 
 async def asked(shell: OnLoop, work: Callable[[], Any]) -> "asyncio.Task[Any]":
-    task = asyncio.create_task(shell._drive(one(Ask(work))))
+    task = asyncio.create_task(shell._drive(one(Ask(lambda: work))))
     await asyncio.sleep(0)
     return task
 

@@ -22,18 +22,23 @@ __all__ = ["ask_coordinators", "asked", "find_kafka"]
 
 
 def asked(
-    work: Callable[[float], Any],
+    begin: Callable[[], Callable[[float], Any]],
     timeout_s: float,
     clock: Callable[[], float],
     away: type[KcoordError] = CoordinatorUnavailableError,
 ) -> Flow[Any]:
     """Return what comes of a question, which is given the time that those of other tasks before it have left.
 
-    Raises `away` where they left none.
+    `begin` returns the question when its turn has come. Raises `away` where the others left no time.
     """
     deadline = clock() + timeout_s
+
+    def begin_in_time() -> Callable[[], Any]:
+        work = begin()
+        return lambda: work(max(0.0, deadline - clock()))
+
     try:
-        found = yield Ask(lambda: work(max(0.0, deadline - clock())), timeout_s)
+        found = yield Ask(begin_in_time, timeout_s)
     except TimeoutError:
         raise away(f"Questions of other tasks took the {timeout_s:g} s that there were.") from None
     return found

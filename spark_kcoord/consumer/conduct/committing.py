@@ -263,7 +263,7 @@ class Committer:
         if not self._settings.is_member:
             raise SubscriptionNotValidError("Offsets are a group's: this consumer has no 'group_id'.")
         found: dict[Key, CommittedOffset] = yield from asking.asked(
-            partial(self._fetch_committed, keys), timeout_s, self._clock
+            lambda: partial(self._fetch_committed, keys), timeout_s, self._clock
         )
         return found
 
@@ -299,7 +299,7 @@ class Committer:
 
     def _commit_once(self, asked: Sequence[OffsetToCommit], timeout_s: float) -> Flow[list[PartitionResult]]:
         found: list[PartitionResult] = yield from asking.asked(
-            partial(self._ask_to_commit, asked), timeout_s, self._clock
+            lambda: partial(self._ask_to_commit, asked), timeout_s, self._clock
         )
         return found
 

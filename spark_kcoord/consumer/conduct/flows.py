@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from coordinator.protocol.columns import OffsetToCommit
@@ -190,15 +191,19 @@ class Flows:
         settings, deadline = self.settings, self._clock() + timeout_s
         if settings.is_member and not settings.kafka.servers and not self.group.kafka_bootstrap:
             self.group.kafka_bootstrap = yield from asking.asked(
-                lambda left_s: asking.find_kafka(settings, left_s), timeout_s, self._clock
+                lambda: partial(asking.find_kafka, settings), timeout_s, self._clock
             )
         return max(0.0, deadline - self._clock())
 
-    def ask_kafka(self, work: Callable[[float], Any], timeout_s: float) -> Flow[Any]:
-        """Return what Kafka answers a question, wherever it is, in the time that is left; raises ConsumerError."""
+    def ask_kafka(self, work: Callable[[Lookup, float], Any], timeout_s: float) -> Flow[Any]:
+        """Return what Kafka answers a question, wherever it is, in the time that is left; raises ConsumerError.
+
+        The look-up that it is given is that of the moment in which the question's turn has come: a thread that begins
+        late, when its question was given up, does not use the next one's.
+        """
         self.must_be_open()
         left_s = yield from self.find_kafka(timeout_s)
-        found = yield from asking.asked(work, left_s, self._clock, KafkaUnavailableError)
+        found = yield from asking.asked(lambda: partial(work, self.lookup), left_s, self._clock, KafkaUnavailableError)
         return found
 
     @property

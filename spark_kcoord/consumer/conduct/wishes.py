@@ -52,11 +52,12 @@ class Do:
 class Ask:
     """Ask Kafka or a coordinator something, beside the thread or the loop that waits; the outcome is as with Do.
 
-    It waits for questions of others for so long at most, TimeoutError when time is over. An interrupt, or whatever else
-    ends the wait, leaves the question alone: it ends with its own time.
+    It waits for questions of others for so long at most, TimeoutError when time is over. Then `begin` is called where
+    the flow is, with what only one question may use free for this one, and returns the call that blocks. An interrupt,
+    or whatever else ends the wait, leaves the question alone: it ends with its own time.
     """
 
-    work: Callable[[], Any]
+    begin: Callable[[], Callable[[], Any]]
     seconds: float = math.inf
 
 

@@ -72,8 +72,8 @@ class AsyncShell:
                 return await self._bell.wait(seconds)
             case Answer(future, seconds):
                 return await self._answer(future, seconds)
-            case Ask(work, seconds):
-                return await self._ask(work, seconds)
+            case Ask(begin, seconds):
+                return await self._ask(begin, seconds)
             case Do(work):
                 if self._question is not None and self._question.locked():
                     self._give_up()
@@ -113,13 +113,13 @@ class AsyncShell:
             await self._bell.wait(1.0)
         return future.result()
 
-    async def _ask(self, work: Callable[[], Any], seconds: float) -> Any:
+    async def _ask(self, begin: Callable[[], Callable[[], Any]], seconds: float) -> Any:
         if self._question is None:
             self._question = asyncio.Lock()
         async with asyncio.timeout(None if seconds == math.inf else seconds):
             await self._question.acquire()
         try:
-            future = beside(work, self._bell.ring)
+            future = beside(begin(), self._bell.ring)
             try:
                 return await self._answer(future, math.inf)
             finally:

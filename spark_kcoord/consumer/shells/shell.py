@@ -51,8 +51,8 @@ class Shell:
                 return self._bell.wait(seconds)
             case Answer(future, seconds):
                 return self._answer(future, seconds)
-            case Ask(work, _):
-                return self._ask(work)
+            case Ask(begin, _):
+                return self._ask(begin())
             case Do(work) | Call(work):
                 return work()
 

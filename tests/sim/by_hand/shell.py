@@ -121,7 +121,7 @@ class Shell:
 
         try:
             with _coordinators(ask):
-                found = wish.work()
+                found = wish.begin()()
         except KcoordError as error:
             return flow.throw(error)
         return flow.send(found)
@@ -133,7 +133,7 @@ def _request_of(wish: Ask) -> Request:
 
     try:
         with _coordinators(ask):
-            wish.work()
+            wish.begin()()
     except _WantedError as wanted:
         return wanted.request
     raise AssertionError("Kafka is asked, which nobody here does")

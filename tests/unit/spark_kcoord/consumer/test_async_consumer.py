@@ -6,6 +6,7 @@ import os
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import wraps
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.parts import FinalOffset
 from spark_kcoord.consumer import errors
+from spark_kcoord.consumer.conduct.kafka import Lookup
+from spark_kcoord.consumer.shells import async_shell
 from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.errors import MemberClosedError
 from spark_kcoord.member.settings import MemberSettings
@@ -587,6 +590,33 @@ async def test_a_question_waits_for_those_of_other_tasks_no_longer_than_for_its_
         may_go_on.set()
         assert [await first, await second] == [{"t"}, {"t"}]
         assert given == [50, 45], "its time began when it was asked"
+
+
+@on_loop
+async def test_a_question_whose_thread_begins_late_uses_the_look_up_of_its_own_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[tuple[str, Lookup]] = []
+    monkeypatch.setattr(Lookup, "partitions_of", lambda lookup, topic, _: used.append((topic, lookup)))
+    begins: list[Callable[[], Any]] = []
+
+    def late(work: Callable[[], Any], ring: Callable[[], None]) -> Future[Any]:
+        begins.append(work)
+        return Future()
+
+    async with AsyncRig(bootstrap_servers="k:1") as rig:
+        monkeypatch.setattr(async_shell, "beside", late)
+        given_up = asyncio.create_task(rig.partitions_for_topic("given up"))
+        await turns()
+        waiting = asyncio.create_task(rig.partitions_for_topic("behind it"))
+        await turns()
+        monkeypatch.undo()
+        monkeypatch.setattr(Lookup, "partitions_of", lambda lookup, topic, _: used.append((topic, lookup)))
+        given_up.cancel()
+        await waiting
+        begins[0]()
+        assert [topic for topic, _ in used] == ["behind it", "given up"]
+        assert used[0][1] is not used[1][1]
 
 
 @on_loop
