@@ -238,6 +238,16 @@ def test_methods_of_listeners_and_callbacks_may_be_coroutines_on_a_loop() -> Non
     assert OnLoop(told).drive(one(Call(lambda: told(Owed(Told.REVOKED, ()))))) == "revoked"
 
 
+@pytest.mark.parametrize("wish", [Tell(Owed(Told.REVOKED, (("t", 0),))), Call(lambda: never())])
+def test_a_listener_or_callback_that_is_a_coroutine_is_refused_by_a_shell_that_runs_none(wish: Any) -> None:
+    with pytest.raises(TypeError, match="AsyncConsumer"):
+        Blocking(lambda _: never()).drive(one(wish))
+
+
+async def never() -> None:
+    raise AssertionError
+
+
 def test_an_interrupt_ends_the_wait_for_a_question_that_nobody_answers(make: Make) -> None:
     shell, is_over = make(), threading.Event()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections.abc import Callable
@@ -46,14 +47,16 @@ class Shell:
     def _perform(self, wish: Wish) -> Any:
         match wish:
             case Tell(owed):
-                return self._calls.tell(owed)
+                return _must_have_run(self._calls.tell(owed))
             case Wait(seconds):
                 return self._bell.wait(seconds)
             case Answer(future, seconds):
                 return self._answer(future, seconds)
             case Ask(begin, _):
                 return self._ask(begin())
-            case Do(work) | Call(work):
+            case Call(work):
+                return _must_have_run(work())
+            case Do(work):
                 return work()
 
     def _answer(self, future: Future[Any], seconds: float) -> Any:
@@ -74,3 +77,14 @@ class Shell:
         finally:
             if not future.done():
                 self._flows.leave_lookup()
+
+
+def _must_have_run(result: Any) -> Any:
+    """Return what a listener or callback returned; raises TypeError for a coroutine, which has not begun yet."""
+    if inspect.iscoroutine(result):
+        result.close()
+        raise TypeError(
+            "A listener or callback is a coroutine, which a Consumer does not run: make it a plain one, or use an "
+            "AsyncConsumer."
+        )
+    return result
