@@ -42,8 +42,15 @@ class AsyncCommits:
         return self._out is not None
 
     def add(self, offsets: Sequence[OffsetToCommit], callback: Callback | None, given: Any) -> None:
-        """Take a commit; of each partition the latest counts."""
-        self._waiting.update(((one.topic, one.partition), one) for one in offsets)
+        """Take a commit; of each partition the largest offset under its latest owner epoch counts.
+
+        A smaller one that comes later would be refused alone, and whoever gave the larger one is told that it is done.
+        """
+        for one in offsets:
+            key = (one.topic, one.partition)
+            waiting = self._waiting.get(key)
+            if waiting is None or waiting.owner_epoch != one.owner_epoch or waiting.offset <= one.offset:
+                self._waiting[key] = one
         if callback is not None:
             self._callbacks.append((callback, given))
 

@@ -18,6 +18,7 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import FinalOffset, LostPosition, PartitionResult
 from spark_kcoord.consumer import errors
 from spark_kcoord.consumer.conduct.kafka import Lookup
+from spark_kcoord.consumer.core.commits import AsyncCommits
 from spark_kcoord.consumer.core.machine import ConsumerMachine, Owed, Told
 from spark_kcoord.consumer.values import OffsetAndMetadata, TopicPartition
 from spark_kcoord.errors import CoordinatorAwayError, KcoordError, MemberClosedError, RefusedError
@@ -618,6 +619,30 @@ def test_async_commits_merge_while_one_is_out_and_tell_in_a_later_call() -> None
     rig.member.answer()
     rig.poll()
     assert heard == [(2, None), (4, None), (6, None)]
+
+
+def test_async_commits_that_merge_send_the_largest_offset_so_that_what_is_told_is_done() -> None:
+    rig = Rig(enable_auto_commit=False)
+    heard: list[tuple[int, Any]] = []
+    rig.poll()
+    rig.member.holds_answers = True
+    for at in (1, 5, 3):
+        rig.commit_async({P0: at}, lambda offsets, error: heard.append((offsets[P0], error)))
+    rig.member.holds_answers = False
+    rig.member.answer()
+    rig.poll()
+    rig.poll()
+    assert [one[0].offset for one in rig.member.committed] == [1, 5]
+    assert heard == [(1, None), (5, None), (3, None)]
+
+
+def test_an_async_commit_under_a_later_owner_epoch_counts_however_small_it_is() -> None:
+    commits = AsyncCommits()
+    for at, owner_epoch in ((5, 7), (2, 8)):
+        commits.add([OffsetToCommit("t", 0, at, owner_epoch)], None, None)
+    sent = commits.next_to_send()
+    assert sent is not None
+    assert [(one.offset, one.owner_epoch) for one in sent.offsets] == [(2, 8)]
 
 
 def test_a_callback_that_raises_ends_its_call_and_the_others_are_told_by_the_next() -> None:
