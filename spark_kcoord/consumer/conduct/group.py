@@ -6,6 +6,7 @@ Nothing here waits: calls give futures, and what changes rings a bell. Errors ar
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -214,9 +215,11 @@ class Group:
         return self._place.drop
 
     def abandon(self) -> None:
-        """Have the member's connection closed without waiting for it."""
+        """Have the member leave without waiting for it, or close its connection alone if it keeps its place."""
         member = self._place.member
-        if member is not None:
+        if member is not None and self._settings["group_instance_id"] is not None:
+            threading.Thread(target=self.drop, name="kcoord-drop", daemon=True).start()
+        elif member is not None:
             with _over_when_closed():
                 member.ask(LeaveCall())
 

@@ -82,6 +82,28 @@ def test_a_stop_that_is_cancelled_before_its_turn_leaves_a_closed_consumer() -> 
     asyncio.run(main())
 
 
+def test_a_static_member_keeps_its_place_when_its_stop_is_cancelled_before_its_turn() -> None:
+    async def main() -> None:
+        listener, rig = Slow(), AsyncRig(topics=(), group_instance_id="a")
+        rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
+        reading = asyncio.create_task(rig.getmany())
+        await listener.is_told.wait()
+        stopping = asyncio.create_task(rig.stop())
+        await asyncio.sleep(0)
+        stopping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+        async with asyncio.timeout(LONG_S):
+            while not rig.member.is_closed:
+                await asyncio.sleep(0.001)
+        assert rig.member.left_with is None
+        listener.may_end.set()
+        with pytest.raises(errors.ConsumerClosedError):
+            await reading
+
+    asyncio.run(main())
+
+
 def test_a_stop_that_has_begun_is_left_alone_by_one_that_does_not_get_its_turn() -> None:
     async def main() -> None:
         listener, rig = Slow(), AsyncRig(topics=())
