@@ -10,6 +10,7 @@ a member that is closed, and a batch that counts as done and was not read (no la
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 __all__ = [
     "CoordinatorAwayError",
@@ -46,6 +47,16 @@ class KcoordError(Exception):
     @__notes__.setter
     def __notes__(self, notes: list[str]) -> None:
         self.__dict__["notes"] = notes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy in another process is made of: its arguments and attributes, whatever made it here."""
+        return _made_again, (type(self), self.args), dict(self.__dict__)
+
+
+def _made_again(kind: type[KcoordError], args: tuple[Any, ...]) -> KcoordError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    return error
 
 
 class OptionError(KcoordError, ValueError):

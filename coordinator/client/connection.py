@@ -10,7 +10,7 @@ import ssl
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from coordinator.client.security import PLAINTEXT, ClientSecurity, LogInError, LogInRefusedError, SecurityError
 from coordinator.client.tls_reasons import why_tls_failed
@@ -34,6 +34,10 @@ class NodeError(Exception):
     def __init__(self, why: str, advice: str) -> None:
         super().__init__(why)
         self.advice = advice
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy in another process is made of."""
+        return type(self), (*self.args, self.advice), dict(self.__dict__)
 
 
 class NodeTimeoutError(NodeError):

@@ -16,7 +16,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from coordinator.client.connection import Connection, NodeError, NodeRefusalError, NodeTimeoutError
 from coordinator.client.nodes import Nodes
@@ -80,6 +80,10 @@ class RequestTimeoutError(RequestError):
         super().__init__(text)
         self.troubles = troubles
         self.refused = refused
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy in another process is made of."""
+        return type(self), (*self.args, self.troubles, self.refused), dict(self.__dict__)
 
 
 def ask(coordinators: Sequence[Address], request: Request, timeout_s: float) -> Response:

@@ -5,7 +5,7 @@ code in a response; a broken wire rule is a `RemoteProtocolError`; misuse by our
 """
 
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 
 class ErrorCode(IntEnum):
@@ -92,6 +92,10 @@ class ProtocolError(Exception):
     def __init__(self, code: ErrorCode, why: str) -> None:
         super().__init__(why)
         self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy in another process is made of."""
+        return type(self), (self.code, *self.args), dict(self.__dict__)
 
 
 class RemoteProtocolError(ProtocolError):

@@ -7,7 +7,7 @@ locks an account. The pause between two looks is made by who waits: blocking, or
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from coordinator.client.operating.lag import lag_of
 from coordinator.client.refusals import Refusal, refusal_of, show_refusal
@@ -38,6 +38,10 @@ class WaitRefusedError(Exception):
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(show_refusal(refusal))
         self.refusal = refusal
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a copy in another process is made of."""
+        return type(self), (self.refusal,), dict(self.__dict__)
 
 
 @dataclass(frozen=True, slots=True)
