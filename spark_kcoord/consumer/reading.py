@@ -41,6 +41,8 @@ class Reading:
         self._iteration: Iteration | None = None
         self.was_iterated = False
         """True if the last call that read was a step of an iteration."""
+        self._passed: dict[Key, int] = {}
+        """Records that cannot be made and whose errors have given way to records of others, by their offsets."""
 
     def begin(self) -> None:
         """Begin a call of any kind: what the one before returned counts as returned."""
@@ -69,9 +71,7 @@ class Reading:
     ) -> Flow[dict[TopicPartition, list[Any]]]:
         """Return the next records by partition."""
         pieces = yield from self._pieces(timeout_s, self._most(max_records), None, keys)
-        made, error = self._made(pieces)
-        if error is not None and not made:
-            raise error
+        made = self._made(pieces)
         found: dict[TopicPartition, list[Any]] = {}
         for piece, records in made:
             known = found.setdefault(TopicPartition(*piece.key), records)
@@ -101,19 +101,42 @@ class Reading:
         pieces = yield from self._flows.poll(timeout_s, most, max_bytes, keys)
         return pieces
 
-    def _made(self, pieces: Sequence[Piece]) -> tuple[list[tuple[Piece, list[Any]]], RecordDeserializationError | None]:
-        """Return the records of pieces, each with the piece that they are all of, and why they end early, if so."""
+    def _made(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Any]]]:
+        """Return the records of pieces, each with the piece that they are all of.
+
+        A record that cannot be made keeps those behind it in its partition back, and no others. Its error is raised
+        when there is nothing else to return, or else by the call after the one that returned something else.
+        """
+        made, failures = self._made_as_far_as_they_go(pieces)
+        given = {piece.key for piece, _ in made}
+        stuck = {key: failure for key, failure in failures.items() if key not in given}
+        due = [key for key, failure in stuck.items() if not made or self._passed.get(key) == failure.offset]
+        # The one that is told comes last of all, so that the others are told before it is told again.
+        self._flows.machine.pass_over([*(key for key in stuck if key not in due[:1]), *due[:1]])
+        if due:
+            self._passed.pop(due[0], None)
+            raise stuck[due[0]]
+        self._passed |= {key: failure.offset for key, failure in failures.items()}
+        return made
+
+    def _made_as_far_as_they_go(
+        self, pieces: Sequence[Piece]
+    ) -> tuple[list[tuple[Piece, list[Any]]], dict[Key, RecordDeserializationError]]:
         key_deserializer, value_deserializer = self._settings["key_deserializer"], self._settings["value_deserializer"]
-        made = []
+        made: list[tuple[Piece, list[Any]]] = []
+        failures: dict[Key, RecordDeserializationError] = {}
         for piece in pieces:
-            records, error = records_of(piece, key_deserializer, value_deserializer)
-            if error is not None:
-                if records:
-                    rows = piece.rows.slice(0, len(records))
-                    made.append((Piece(piece.key, rows, records[-1].offset + 1, piece.chunk), records))
-                return made, error
-            made.append((piece, records))
-        return made, None
+            if piece.key in failures:
+                continue
+            records, failure = records_of(piece, key_deserializer, value_deserializer)
+            if failure is None:
+                made.append((piece, records))
+                continue
+            failures[piece.key] = failure
+            if records:
+                rows = piece.rows.slice(0, len(records))
+                made.append((Piece(piece.key, rows, records[-1].offset + 1, piece.chunk), records))
+        return made, failures
 
     def _most(self, max_records: Any) -> int:
         most = self._settings["max_poll_records"] if max_records is None else max_records
@@ -154,9 +177,7 @@ class Reading:
         pieces = yield from flows.poll(timeout_s, self._most(None), None, keys)
         if not pieces:
             return None
-        made, error = self._made(pieces)
-        if not made and error is not None:
-            raise error
+        made = self._made(pieces)
         records = [record for _, of_piece in made for record in of_piece]
         return Iteration([piece for piece, _ in made], records, flows.machine.changes, keys)
 

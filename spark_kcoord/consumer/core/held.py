@@ -9,6 +9,7 @@ from typing import Final
 from coordinator.protocol.columns import OffsetToCommit
 from coordinator.protocol.ids import TopicPartition
 from spark_kcoord.fetch.tailing.fetched import NO_EPOCH, Chunk, OutOfRange, Trouble, Truncated, Wanted
+from spark_kcoord.member.core.held.holdings import AssignedPartition
 
 __all__ = ["NO_START", "Grant", "Held"]
 
@@ -32,6 +33,12 @@ class Grant:
     committed: int | None = None
     stream: int | None = None
     named_id: str | None = None
+
+    @classmethod
+    def of(cls, part: AssignedPartition) -> Grant:
+        """Return the grant of a partition that a coordinator has assigned."""
+        topic_id = part.topic_id or None
+        return cls(part.topic, part.partition, topic_id, part.owner_epoch, part.position, part.position, part.stream)
 
     @property
     def key(self) -> TopicPartition:

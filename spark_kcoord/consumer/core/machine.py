@@ -64,6 +64,7 @@ class ConsumerMachine:
         self._tokens = 0
         self._returning: tuple[Piece, ...] = ()
         self._returned: tuple[Piece, ...] = ()
+        self._passed_over: tuple[TopicPartition, ...] = ()
         self._wanted: Mapping[TopicPartition, int] = {}
         self._stops = self._looked_through = 0
         """The number of times that news has ended a fetch, and that number when none was left ended."""
@@ -115,7 +116,7 @@ class ConsumerMachine:
             else:
                 lost.append(key)
         revoked = [key for key, part in now.items() if part.is_stopping and key in self._held and key not in lost]
-        new = [_grant_of(part) for key, part in now.items() if not part.is_stopping and self._is_new(key, part, lost)]
+        new = [Grant.of(part) for key, part in now.items() if not part.is_stopping and self._is_new(key, part, lost)]
         owed = [Owed(Told.LOST, tuple(lost))] if lost else []
         stopping = {(*key, part.owner_epoch) for key, part in now.items() if part.is_stopping}
         # One that is asked back once more lost its release with a connection; one that came stopping is not read.
@@ -343,6 +344,10 @@ class ConsumerMachine:
         """Note that the call has failed that marked rows as returned: they come with the next one."""
         self._returning = ()
 
+    def pass_over(self, keys: Iterable[TopicPartition]) -> None:
+        """Have partitions come after all others from the next call on: the rows taken of them could not be given."""
+        self._passed_over = tuple(keys)
+
     def settle(self) -> None:
         """Begin a call of any kind: what the one before returned is returned for good."""
         # An end between the two finds them in both, and what is settled twice is settled.
@@ -359,7 +364,9 @@ class ConsumerMachine:
             held.position = piece.next_offset
             self._order.move_to_end(piece.key)
             self.freed_bytes += held.skip_gaps()
-        self._returned = ()
+        for key in filter(self._order.__contains__, self._passed_over):
+            self._order.move_to_end(key)
+        self._returned = self._passed_over = ()
 
     def troubled(self) -> Iterator[tuple[Held, Trouble]]:
         """Yield what the program has to know before it gets anything more of a partition."""
@@ -490,8 +497,3 @@ class ConsumerMachine:
             elif one.owner_epoch is not None:
                 away = (key, one.owner_epoch)
                 self._committed_away[away] = max(self._committed_away.get(away, 0), one.offset)
-
-
-def _grant_of(part: AssignedPartition) -> Grant:
-    topic_id = part.topic_id or None
-    return Grant(part.topic, part.partition, topic_id, part.owner_epoch, part.position, part.position, part.stream)
