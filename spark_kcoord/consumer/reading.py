@@ -112,7 +112,8 @@ class Reading:
         stuck = {key: failure for key, failure in failures.items() if key not in given}
         due = [key for key, failure in stuck.items() if not made or self._passed.get(key) == failure.offset]
         # The one that is told comes last of all, so that the others are told before it is told again.
-        self._flows.machine.pass_over([*(key for key in stuck if key not in due[:1]), *due[:1]])
+        last = {key: stuck[key].offset for key in sorted(stuck, key=lambda key: key in due[:1])}
+        self._flows.machine.pass_over(last)
         if due:
             self._passed.pop(due[0], None)
             raise stuck[due[0]]

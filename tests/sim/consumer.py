@@ -9,10 +9,12 @@ they hear what is assigned.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from random import Random
 from typing import TYPE_CHECKING
 
 from coordinator.protocol.errors import ErrorCode
+from coordinator.protocol.ids import TopicPartition
 from coordinator.protocol.parts import LostPosition, PartitionResult
 from spark_kcoord.consumer.core import telling
 from spark_kcoord.consumer.core.chunk_rows import Piece
@@ -47,6 +49,10 @@ FAR = 1_000_000
 """So far behind its end no log comes."""
 CHANGES = 0.01
 """The chance that its user subscribes to something else, or to all again."""
+NAMES = 0.5
+"""The chance that for a while its user names the partitions that it polls."""
+UNNAMED_POLLS, NAMED_POLLS = 40, 120
+"""The most polls in a row that name none, and that name some."""
 DOES_NOT_WAIT = 0.5
 """The chance that a commit that is asked for is not waited for."""
 CAN_BE_FORGOTTEN = 0.4
@@ -56,6 +62,14 @@ LONGEST_POLLS_MS = (2_000, 5_000)
 
 
 RAISES_AT = (Told.REVOKED, Told.ASSIGNED)
+
+
+class Names(Enum):
+    """The partitions that the polls of a user name."""
+
+    NOTHING = "nothing"
+    ONE = "one"
+    EACH_IN_TURN = "each in turn"
 
 
 class ListenerError(Exception):
@@ -79,7 +93,9 @@ class Consumer(MemberProcess):
         if self._habits.random() < CAN_BE_FORGOTTEN:
             settings = replace(settings, max_poll_interval_ms=self._habits.choice(LONGEST_POLLS_MS))
         self.settings = self._subscribed = settings
-        self.pauses = self.polls = 0
+        self.pauses = self.polls = self._named_until = 0
+        self._naming = Random(f"{world.seed}-{name}-names")
+        self._names, self._favourite = Names.NOTHING, ("", 0)
         self._is_to_poll = False
         self._rules = ConsumerRules(self)
         self._commits = Commits(self, self._fail)
@@ -159,14 +175,16 @@ class Consumer(MemberProcess):
             self.step(events.PositionsNoted(noted))
             self.machine.noted(noted)
         self._commits.run_callbacks()
+        named = self._named()
+        self._fetcher.ask_for(named)
         self._attend()
         self._be_odd()
         if self._does(ODD):
             # Interrupted before there was anything to return.
             return
-        pieces = self.machine.take(self._max_records)
+        pieces = self.machine.take(self._max_records, keys=named)
         self._rules.took(pieces)
-        self._rules.polled(self.machine, {piece.key for piece in pieces}, self._fetcher.in_vain)
+        self._rules.polled(self.machine, {piece.key for piece in pieces}, self._fetcher.in_vain, named)
         given = [(piece, piece.rows.column("offset")[0].as_py(), piece.next_offset) for piece in pieces]
         if pieces and self._does(ITERATES):
             pieces, given = self._iterate(pieces)
@@ -175,6 +193,24 @@ class Consumer(MemberProcess):
             self.machine.take_back()
             return
         self._returned += [(self._log_of(piece), start, end) for piece, start, end in given]
+
+    def _named(self) -> frozenset[TopicPartition]:
+        """Return the partitions that a poll names, none for all: the same for many polls, or another one each time."""
+        keys = self.machine.keys
+        if self.world.is_healing or not keys:
+            return frozenset()
+        if self._named_until <= self.polls:
+            self._names = self._naming.choice(list(Names)) if self._naming.random() < NAMES else Names.NOTHING
+            longest = UNNAMED_POLLS if self._names is Names.NOTHING else NAMED_POLLS
+            self._named_until = self.polls + self._naming.randint(1, longest)
+            self._favourite = self._naming.choice(keys)
+        match self._names:
+            case Names.NOTHING:
+                return frozenset()
+            case Names.ONE:
+                return frozenset({self._favourite} & set(keys))
+            case Names.EACH_IN_TURN:
+                return frozenset({keys[self.polls % len(keys)]})
 
     def _iterate(self, pieces: Sequence[Piece]) -> tuple[Sequence[Piece], list[tuple[Piece, int, int]]]:
         """Leave an iteration in the middle: return what it says was returned, and what its user was given."""

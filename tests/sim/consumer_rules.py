@@ -1,5 +1,5 @@
 """Rules about what a consumer's program notices: of a reconnect nothing, of a member that it forgot its end, and of
-each partition that has records some of them, whatever others are paused.
+each partition that has records some of them, whatever others are paused or not named.
 
 A partition that was told lost does not come again under the same owner epoch, but after a session time-out without an
 answer, when its member could not know better, and after a second loss of the connection while it was told again what it
@@ -35,7 +35,8 @@ class ConsumerRules:
         self._losses = 0
         self._connects_when_whole = 0
         self._waiting: dict[tuple[TopicPartition, int], tuple[int, int]] = {}
-        """Partitions under their tokens that wait for their turn: for how many polls, and since when."""
+        """Partitions under their tokens that wait for their turn: for how many polls, and for how long."""
+        self._polled_ms = 0
 
     # ---- nobody hears of a reconnect --------------------------------------------------------------------------------
 
@@ -85,30 +86,39 @@ class ConsumerRules:
     # ---- each partition has its turn ---------------------------------------------------------------------------------
 
     def polled(
-        self, machine: ConsumerMachine, returned: Collection[TopicPartition], in_vain: Collection[TopicPartition]
+        self,
+        machine: ConsumerMachine,
+        returned: Collection[TopicPartition],
+        in_vain: Collection[TopicPartition],
+        named: Collection[TopicPartition] = (),
     ) -> None:
         """Take of which partitions a poll returns something: raises ViolationError for one that is due for long.
 
-        One that was asked for in vain, because a broker failed or had little, begins to wait anew.
+        One that was asked for in vain, because a broker failed or had little, begins to wait anew. A poll that names
+        partitions owes nothing of the others, which go on waiting in those that name them.
         """
         now_ms, waiting = self._consumer.now_ms(), {}
+        since_ms, self._polled_ms = now_ms - self._polled_ms, now_ms
         for held in machine:
             if held.key in returned or held.key in in_vain or not self._is_due(held):
                 continue
-            polls, since_ms = self._waiting.get((held.key, held.token), (0, now_ms))
-            waiting[held.key, held.token] = (polls + 1, since_ms)
-            if polls >= STARVED_POLLS + 2 * len(machine.keys) and now_ms - since_ms >= STARVED_MS:
+            polls, waited_ms = self._waiting.get((held.key, held.token), (0, 0))
+            if not named or held.key in named:
+                polls, waited_ms = polls + 1, waited_ms + (since_ms if polls else 0)
+            waiting[held.key, held.token] = (polls, waited_ms)
+            if polls > STARVED_POLLS + 2 * len(machine.keys) and waited_ms >= STARVED_MS:
                 raise ViolationError(
                     "starved",
-                    f"{self._consumer.name} got nothing of {held.key} in {polls} polls and {now_ms - since_ms} ms; "
-                    f"paused are {[one.key for one in machine if one.is_paused]}",
+                    f"{self._consumer.name} got nothing of {held.key} in {polls} polls and {waited_ms} ms; "
+                    f"paused are {[one.key for one in machine if one.is_paused]}, named {sorted(named)}",
                 )
         self._waiting = waiting
 
     def _is_due(self, held: Held) -> bool:
         """Say whether Kafka surely has records of a partition at its position, and the program wants them."""
         kafka, (name, number) = self._consumer.world.kafka, held.key
-        if not held.may_be_fetched or held.position is None or kafka.is_away:
+        is_wanted = held.is_told and held.stopped_by is None and not held.is_paused
+        if not is_wanted or held.position is None or kafka.is_away:
             return False
         topic = kafka.topics.get(name)
         if topic is None or topic.topic_id != held.grant.topic_id or not kafka.has_surely(name, number, held.position):

@@ -115,6 +115,21 @@ def consumers_that_do_not_wait(dice: Random) -> Mix:
     )
 
 
+def consumers_with_little_memory(dice: Random) -> Mix:
+    """Draw consumers whose fetchers hold few records, of partitions that always have more."""
+    return replace(
+        calm(draw_mix(dice), "member-joined", "member-left"),
+        safety_ms=60_000,
+        topics={"t1": 6},
+        passing_topics=(),
+        subscriptions=("topics",),
+        applications=2,
+        consumers=1.0,
+        fetched_records=dice.choice((8, 20)),
+        append_every_ms=40,
+    )
+
+
 def consumers_by_hand(dice: Random) -> Mix:
     """Draw consumers by hand beside members of which nothing is known but that they come and go."""
     return replace(calm(draw_mix(dice), "member-joined", "member-left", "node-killed", "kafka-away"), by_hand=4)

@@ -6,7 +6,7 @@ own rules for how much may be asked for, which partition is next, and what it is
 parked. A request to a broker that has no records for it waits there, and with it the room for what it may bring.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from coordinator.protocol.vocabulary import IsolationLevel
 from spark_kcoord.consumer.core.machine import ConsumerMachine
-from spark_kcoord.consumer.core.memory import Memory
+from spark_kcoord.consumer.core.memory import Memory, parked
 from spark_kcoord.errors import DataLossError, KafkaAwayError, UnknownTopicError
 from spark_kcoord.fetch.decoding.columns import arrow_schema
 from spark_kcoord.fetch.tailing.fetched import AT_BEGINNING, Chunk, Fetched, OutOfRange, Resolved, Wanted
@@ -58,7 +58,7 @@ class Fetcher:
         self._is_read_committed = level == IsolationLevel.READ_COMMITTED
         most = world.mix.fetched_records
         self._room = Room(most, PARTITION_RECORDS, most) if most is not None else None
-        self._memory = Memory()
+        self._memory = Memory(*((most, PARTITION_RECORDS) if most is not None else (ALL_RECORDS, ALL_RECORDS)))
         self._parts = Parts(Random(f"fetcher of {name}").uniform)
         self._out: dict[int, _Asked] = {}
         self.in_vain: set[TopicPartition] = set()
@@ -70,6 +70,7 @@ class Fetcher:
         if self._room is not None:
             if self._world.is_healing:
                 self._room.max_bytes = self._room.partition_bytes = self._room.answer_bytes = ALL_RECORDS
+                self._memory.max_bytes = self._memory.partition_bytes = ALL_RECORDS
             news = list(self._work(self._room))
             self._want(machine)
             return news
@@ -81,16 +82,21 @@ class Fetcher:
             for news in self._of(held.key, Wanted(held.grant.topic_id, held.token, held.fetch_at, held.last_epoch))
         ]
 
+    def ask_for(self, keys: Collection[TopicPartition]) -> None:
+        """Note which partitions a poll names, none for all."""
+        self._memory.ask_for(keys)
+
     def taken(self, machine: ConsumerMachine) -> None:
         """Tell the fetcher what is free, what is parked, and what is wanted now, as the product's flow does."""
         room = self._room
         if room is not None:
             held = sum(chunk.size for one in machine for chunk in one.buffer)
-            parked = machine.parked_bytes
+            self._memory.set_aside(machine)
             self._want(machine)
             self._memory.tell(machine, room.free)
             self._world.checker.coverage["memory full"] += room.left() <= 0
-            self._world.checker.coverage["memory full of what is paused"] += parked >= room.max_bytes
+            self._world.checker.coverage["memory full of what is paused"] += parked(machine) >= room.max_bytes
+            self._world.checker.coverage["memory full of what is not named"] += any(one.is_set_aside for one in machine)
             if room.held_bytes != held:
                 raise ViolationError("memory", f"{self._name} holds {held}, and its fetcher counts {room}")
 

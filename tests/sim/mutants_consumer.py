@@ -11,7 +11,7 @@ from spark_kcoord.consumer.core.memory import Memory
 from spark_kcoord.fetch.tailing.room import Room
 from spark_kcoord.member.core.held.holdings import Assignment, Holdings
 from spark_kcoord.member.core.session.patience import Idleness
-from tests.sim.directed import consumers_that_do_not_wait
+from tests.sim.directed import consumers_that_do_not_wait, consumers_with_little_memory
 from tests.sim.mix import Mix, draw_mix
 
 Patches = list[tuple[Any, str, Any]]
@@ -52,6 +52,10 @@ def _paused_holds_all() -> Patches:
     return [(Memory, "tell", tell_what_is_free)]
 
 
+def _unnamed_holds_all() -> Patches:
+    return [(Memory, "set_aside", lambda *_: None)]
+
+
 def _first_broker_takes_all() -> Patches:
     share = Room.share
     return [(Room, "share", lambda self, room, _: min(share(self, room, 1), max(0, room)))]
@@ -84,6 +88,11 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         draw_mix,
     ),
     "paused-holds-all": ("what is paused is told only when something is free", _paused_holds_all, draw_mix),
+    "unnamed-holds-all": (
+        "what a poll does not name is fetched and held as if it were",
+        _unnamed_holds_all,
+        consumers_with_little_memory,
+    ),
     "first-broker-takes-all": ("room is not divided among brokers", _first_broker_takes_all, draw_mix),
     "dropped-and-not-free": (
         "what is dropped when it is sought or given back is held for ever",

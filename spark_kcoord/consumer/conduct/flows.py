@@ -83,7 +83,7 @@ class Flows:
         self._clock = clock
         self._make_fetcher = fetcher
         self._fetcher: Fetcher | None = None
-        self._memory = Memory()
+        self._memory = Memory(settings["max_buffered_bytes"], settings["max_partition_fetch_bytes"])
         self._troubles = Troubles(settings, self.machine, self.group, clock)
         self._growth = Growth(settings, self.kafka_settings, ring, clock)
 
@@ -99,6 +99,7 @@ class Flows:
         self.must_be_open()
         self._must_be_subscribed()
         deadline = self._clock() + timeout_s
+        self._memory.ask_for(keys)
         self.note_done()
         yield from self.committer.run_callbacks()
         while True:
@@ -169,6 +170,7 @@ class Flows:
         machine.receive(news)
         self._fetcher.taken(news)
         self._troubles.start_over()
+        self._memory.set_aside(machine)
         self._want()
         self._memory.tell(machine, self._fetcher.free)
 

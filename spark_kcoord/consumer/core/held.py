@@ -73,6 +73,10 @@ class Held:
     is_told: bool = False
     """True once a listener has heard of it: nothing is fetched before."""
     is_paused: bool = False
+    is_set_aside: bool = False
+    """True while nobody takes what is buffered of it, others need the memory, and so nothing more is fetched."""
+    stuck_at: int | None = None
+    """The offset of the last record that could not be given."""
     waits_until_s: float = float("-inf")
     """Before this time a position that Kafka does not have is not reported again."""
     buffer: deque[Chunk] = field(default_factory=deque)
@@ -105,7 +109,27 @@ class Held:
         """True if records of it are wanted, or at least its position."""
         if not self.is_told or self.stopped_by is not None:
             return False
-        return self.start != NO_START if self.position is None else not self.is_paused
+        return self.start != NO_START if self.position is None else not self.is_parked
+
+    @property
+    def is_parked(self) -> bool:
+        """True if what is buffered of it is held for later."""
+        return self.is_paused or self.is_set_aside
+
+    @property
+    def can_go_on(self) -> bool:
+        """True if what follows what is buffered of it may be fetched, once it is not parked."""
+        return self.position is not None and self.stopped_by is None
+
+    @property
+    def is_stuck(self) -> bool:
+        """True if its next record could not be given."""
+        return self.stuck_at is not None and self.position is not None and self.position <= self.stuck_at
+
+    @property
+    def buffered_bytes(self) -> int:
+        """The bytes of what is buffered of it."""
+        return sum(chunk.size for chunk in self.buffer)
 
     @property
     def is_without_start(self) -> bool:
@@ -142,6 +166,7 @@ class Held:
         """Go on somewhere else, with all before it done; return how many bytes of the buffer are free now."""
         is_of_new_topic = self.is_of_old_topic
         self.token, self.stopped_by = token, None
+        self.is_set_aside, self.stuck_at = False, None
         freed = self.drop()
         self.start, self.last_epoch, self.named_id = position, NO_EPOCH, named_id
         self.position = self.done = position if position >= 0 else None
@@ -170,7 +195,7 @@ class Held:
 
     def drop(self) -> int:
         """Drop what is buffered; return how many bytes are free now."""
-        freed = sum(chunk.size for chunk in self.buffer)
+        freed = self.buffered_bytes
         self.buffer.clear()
         return freed
 

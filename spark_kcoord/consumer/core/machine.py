@@ -97,6 +97,10 @@ class ConsumerMachine:
         """Return a partition that is held."""
         return self._held.get(key)
 
+    def every(self) -> Collection[Held]:
+        """Return what is held, in no order."""
+        return self._held.values()
+
     def __iter__(self) -> Iterator[Held]:
         """Yield what is held, in order."""
         return (self._held[key] for key in sorted(self._held))
@@ -244,11 +248,6 @@ class ConsumerMachine:
         """Note that the fetcher knows what is wanted."""
         self._wanted = {key: one.token for key, one in wanted.items()}
 
-    @property
-    def parked_bytes(self) -> int:
-        """The bytes of the chunks that are held of paused partitions."""
-        return sum(chunk.size for held in self._held.values() if held.is_paused for chunk in held.buffer)
-
     def receive(self, fetched: Iterable[Fetched]) -> None:
         """Take what was fetched; what comes under an old token is dropped, and what is here already comes in vain."""
         for one in fetched:
@@ -344,9 +343,11 @@ class ConsumerMachine:
         """Note that the call has failed that marked rows as returned: they come with the next one."""
         self._returning = ()
 
-    def pass_over(self, keys: Iterable[TopicPartition]) -> None:
-        """Have partitions come after all others from the next call on: the rows taken of them could not be given."""
-        self._passed_over = tuple(keys)
+    def pass_over(self, stuck: Mapping[TopicPartition, int]) -> None:
+        """Have partitions come after all others from the next call on: the records at these offsets cannot be given."""
+        for key in stuck:
+            self._held[key].stuck_at = stuck[key]
+        self._passed_over = tuple(stuck)
 
     def settle(self) -> None:
         """Begin a call of any kind: what the one before returned is returned for good."""
@@ -459,7 +460,7 @@ class ConsumerMachine:
         """Return rows of partitions again, and fetch what follows them: what is on its way yet overlaps with that."""
         for key in keys:
             held = self._held[key]
-            if held.is_paused and held.position is not None and held.stopped_by is None:
+            if held.is_paused and held.can_go_on:
                 self.retry(key)
             held.is_paused = False
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["Room"]
+__all__ = ["Room", "least_room"]
 
 _SHARES: Final = 4
 """One answer takes at most such a part of the memory that there is."""
@@ -37,7 +37,7 @@ class Room:
     @property
     def least(self) -> int:
         """The room that there is beside what is held for later, however much that is."""
-        return min(self.partition_bytes, self.max_bytes // _SHARES)
+        return least_room(self.max_bytes, self.partition_bytes)
 
     def free(self, freed_bytes: int, parked_bytes: int) -> bool:
         """Take how much is not held any more, and how much is parked; say if there is room now and was none."""
@@ -49,3 +49,8 @@ class Room:
     def share(self, room: int, requests: int) -> int:
         """Return the most bytes of the next of so many requests, so that none waits for what another is given."""
         return min(self.answer_bytes, max(1, self.max_bytes // _SHARES), max(1, room // requests))
+
+
+def least_room(max_bytes: int, partition_bytes: int) -> int:
+    """Return the bytes that may be asked for beside what is held for later, however much that is."""
+    return min(partition_bytes, max_bytes // _SHARES)
