@@ -1,19 +1,24 @@
 """The look-ups of a consumer without a group: the product's own, answered by the simulated Kafka.
 
-Each is made on its own thread as always, and waited for, so that a seed gives one history.
+Each is made on its own thread as always, and waited for, so that a seed gives one history. Now and then the broker that
+answers is late and does not name a topic that there is, which is not to be forgotten for that.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from spark_kcoord.consumer.conduct.growth import Grown, Growth
 from spark_kcoord.consumer.conduct.kafka import Lookup
+from spark_kcoord.consumer.core.held import Held
 from spark_kcoord.consumer.errors import KafkaUnavailableError, TopicUnknownError
 from spark_kcoord.consumer.settings import Settings
 from spark_kcoord.consumer.subscription import Subscription
 from tests.sim.kafka import Kafka
+from tests.sim.log.state import ViolationError
 from tests.sim.process import TopicPartition
 
+LATE = 3
+"""Each so many looks one is answered by a broker that is late."""
 OnGrown = Callable[[Collection[TopicPartition], Subscription], object]
 
 
@@ -52,13 +57,34 @@ class HandGrowth(Growth):
     def __init__(self, settings: Settings, kafka: Kafka, clock: Callable[[], float], on_grown: OnGrown) -> None:
         super().__init__(settings, _nowhere, lambda: None, clock)
         self._lookup = _Topics(kafka)
+        self._kafka = kafka
         self._on_grown = on_grown
+        self._looks = 0
+
+    def _all_partitions(self, subscription: Subscription) -> dict[TopicPartition, str | None]:
+        found = super()._all_partitions(subscription)
+        self._looks += 1
+        if not found or self._looks % LATE or not self._settings["wait_for_topics"]:
+            return found
+        unnamed = min(topic for topic, _ in found)
+        return {key: topic_id for key, topic_id in found.items() if key[0] != unnamed}
 
     def look(self, subscription: Subscription) -> Grown | None:
         """Look as always, and wait for the thread."""
         found = super().look(subscription)
         if self._asked is not None:
             self._asked.thread.join()
-        if found is not None:
-            self._on_grown(found.partitions, subscription)
         return found
+
+    def missing(self, found: Grown, read: Iterable[Held]) -> list[TopicPartition]:
+        """Tell what is read from now on, of which some was not found; raises ViolationError for what is forgotten."""
+        missing, asked = super().missing(found, read), self._asked
+        assert asked is not None
+        for held in read:
+            name, number = held.key
+            topic = self._kafka.topics.get(name)
+            is_there = topic is not None and topic.topic_id == held.named_id and number < len(topic.ends)
+            if is_there and name in asked.of.names() and held.key not in found.partitions and held.key not in missing:
+                raise ViolationError("forgotten", f"one look did not find {held.key}, and it is read no more")
+        self._on_grown([*found.partitions, *missing], asked.of)
+        return missing

@@ -43,6 +43,10 @@ def _growth_forgotten() -> Patches:
     return [(Growth, "look_soon", forget_and_look)]
 
 
+def _missing_forgotten() -> Patches:
+    return [(Growth, "missing", lambda *_: [])]
+
+
 def _start_of_any_topic() -> Patches:
     receive = ConsumerMachine.receive
 
@@ -77,6 +81,7 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches]]] = {
         "without a group each subscription has all partitions begin by the policy, also those that have come",
         _growth_forgotten,
     ),
+    "hand-missing-forgotten": ("without a group a topic is forgotten that one look does not find", _missing_forgotten),
     "hand-start-of-any-topic": ("a beginning or end that was asked for is of any topic", _start_of_any_topic),
     "hand-bound-of-old-topic": ("an offset of a deleted topic bounds commits of its successor", _bound_of_old_topic),
     "hand-end-of-old-topic": ("the lag in a topic is measured by the end of a deleted one", _end_of_old_topic),

@@ -1,6 +1,6 @@
 """The topics of a consumer without a group: what comes of them is read whole, whatever is subscribed to besides."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 
 from spark_kcoord.consumer import errors
 from spark_kcoord.consumer.conduct import kafka as conduct_kafka
-from spark_kcoord.consumer.conduct.growth import GROWTH_S
+from spark_kcoord.consumer.conduct.growth import GROWTH_S, Growth
 from spark_kcoord.errors import UnknownTopicError
 from spark_kcoord.fetch.offsets import TopicPartitions
 from tests.helpers.fake_consuming import Rig
@@ -38,7 +38,9 @@ class Alone(Rig):
 
 
 class Metadata:
-    """Kafka's answers about topics."""
+    """Kafka's answers about topics, all of which have one id."""
+
+    topic_id = "id"
 
     def __init__(self, logs: dict[Key, int]) -> None:
         self._logs = logs
@@ -48,7 +50,7 @@ class Metadata:
         missing = [name for name, of_topic in numbers.items() if not of_topic]
         if missing:
             raise UnknownTopicError("no such topic", missing)
-        return {name: TopicPartitions("id", of_topic) for name, of_topic in numbers.items()}
+        return {name: TopicPartitions(self.topic_id, of_topic) for name, of_topic in numbers.items()}
 
     def close(self) -> None:
         pass
@@ -137,3 +139,130 @@ def test_a_topic_that_does_not_exist_is_an_error_where_it_is_not_to_be_waited_fo
         consumer.subscribe(["a", "b"])
         with pytest.raises(errors.TopicUnknownError):
             consumer.found(A0, B0)
+
+
+READS_BOTH: dict[str, Callable[[Alone], object]] = {
+    "pattern": lambda consumer: consumer.subscribe(pattern="[ab]"),
+    "topics": lambda consumer: consumer.subscribe(["a", "b"]),
+}
+
+
+def looked_again(consumer: Alone, looks: list[list[Key]]) -> list[Record]:
+    """Poll until what a new look for topics has found is taken; return the records that came."""
+    consumer.now += GROWTH_S
+    found, before = [], len(looks)
+
+    def has_looked() -> bool:
+        polled = consumer.poll()
+        found.extend((one.topic, one.partition, one.offset) for records in polled.values() for one in records)
+        return len(looks) > before
+
+    assert eventually(has_looked, 5)
+    return found
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[list[Key]]:
+    """The looks for topics that were taken, each with what was missing."""
+    taken: list[list[Key]] = []
+    take = Growth.taken
+
+    def noted(growth: Growth, missing: Sequence[Key]) -> None:
+        take(growth, missing)
+        taken.append(list(missing))
+
+    monkeypatch.setattr(Growth, "taken", noted)
+    return taken
+
+
+@pytest.mark.parametrize("subscribe", READS_BOTH.values(), ids=READS_BOTH)
+def test_a_topic_that_one_answer_lacks_is_read_on_where_it_was(
+    logs: dict[Key, int], looks: list[list[Key]], subscribe: Callable[[Alone], object]
+) -> None:
+    with alone(logs, wait_for_topics=True) as consumer:
+        subscribe(consumer)
+        assert consumer.found(A0, B0) == []
+        end = logs.pop(A0)
+        consumer.kafka.ends = {A0: end + 1, B0: 4}
+        assert looked_again(consumer, looks) == [("a", 0, 4)]
+        assert consumer.assignment() == {A0, B0}
+        logs[A0] = end
+        assert looked_again(consumer, looks) == []
+        consumer.kafka.ends[A0] = end + 2
+        assert consumer.found(A0, B0) == [("a", 0, 5)]
+
+
+def test_partitions_that_one_answer_lacks_are_read_on_where_they_were(
+    logs: dict[Key, int], looks: list[list[Key]]
+) -> None:
+    logs[A1] = 3
+    with alone(logs) as consumer:
+        consumer.subscribe(["a"])
+        assert consumer.found(A0, A1) == []
+        del logs[A1]
+        consumer.kafka.ends = {A0: 4, A1: 4}
+        assert looked_again(consumer, looks) == [("a", 1, 3)]
+        logs[A1] = 3
+        assert looked_again(consumer, looks) == []
+        assert consumer.found(A0, A1) == []
+
+
+def test_a_topic_that_two_looks_do_not_find_is_read_no_more_and_whole_when_it_comes_back(
+    logs: dict[Key, int], looks: list[list[Key]]
+) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(pattern="[ab]")
+        assert consumer.found(A0, B0) == []
+        del logs[A0]
+        looked_again(consumer, looks)
+        looked_again(consumer, looks)
+        assert consumer.found(B0) == []
+        logs[A0] = 2
+        consumer.now += GROWTH_S
+        assert consumer.found(A0, B0) == [("a", 0, 0), ("a", 0, 1)]
+
+
+def test_a_topic_is_missing_anew_when_it_was_found_in_between(logs: dict[Key, int], looks: list[list[Key]]) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(pattern="[ab]")
+        assert consumer.found(A0, B0) == []
+        for is_there in (False, True, False):
+            logs.pop(A0, None) if not is_there else logs.update({A0: 4})
+            assert looked_again(consumer, looks) == []
+            assert consumer.assignment() == {A0, B0}
+
+
+def test_two_looks_one_right_after_the_other_count_as_one(logs: dict[Key, int], looks: list[list[Key]]) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(pattern="[ab]")
+        assert consumer.found(A0, B0) == []
+        del logs[A0]
+        looked_again(consumer, looks)
+        consumer.now -= GROWTH_S
+        consumer.subscribe(pattern="[abc]")
+        looked_again(consumer, looks)
+        assert consumer.assignment() == {A0, B0}
+
+
+def test_a_topic_that_is_missing_and_not_subscribed_to_any_more_is_forgotten(logs: dict[Key, int]) -> None:
+    with alone(logs) as consumer:
+        consumer.subscribe(pattern="[ab]")
+        assert consumer.found(A0, B0) == []
+        del logs[A0]
+        consumer.subscribe(pattern="b")
+        assert consumer.found(B0) == []
+
+
+def test_a_partition_that_a_topic_made_again_does_not_have_is_forgotten_at_once(
+    logs: dict[Key, int], looks: list[list[Key]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs[A1] = 4
+    with alone(logs) as consumer:
+        consumer.kafka.topic_id = Metadata.topic_id
+        consumer.subscribe(["a"])
+        assert consumer.found(A0, A1) == []
+        del logs[A1]
+        consumer.kafka.topic_id = "other"
+        monkeypatch.setattr(Metadata, "topic_id", "other")
+        looked_again(consumer, looks)
+        assert consumer.assignment() == {A0}
