@@ -113,7 +113,7 @@ class Reading:
         due = [key for key, failure in stuck.items() if not made or self._passed.get(key) == failure.offset]
         # The one that is told comes last of all, so that the others are told before it is told again.
         last = {key: stuck[key].offset for key in sorted(stuck, key=lambda key: key in due[:1])}
-        self._flows.machine.pass_over(last)
+        self._flows.pass_over(last)
         if due:
             self._passed.pop(due[0], None)
             raise stuck[due[0]]

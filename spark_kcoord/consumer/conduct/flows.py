@@ -126,6 +126,12 @@ class Flows:
                 return ()
             yield Wait(min(left_s, self._longest_wait_s()))
 
+    def pass_over(self, stuck: Mapping[Key, int]) -> None:
+        """Have partitions wait behind all others, and hold no memory from them: records at these offsets are bad."""
+        self.machine.pass_over(stuck)
+        if stuck:
+            self._memory.note_stuck()
+
     def note_done(self) -> None:
         """Count as done what was returned before, and have auto commit know."""
         to_note = self.machine.begin_call()

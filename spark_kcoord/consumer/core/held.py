@@ -109,7 +109,7 @@ class Held:
         """True if records of it are wanted, or at least its position."""
         if not self.is_told or self.stopped_by is not None:
             return False
-        return self.start != NO_START if self.position is None else not self.is_parked
+        return self.start != NO_START if self.position is None else not (self.is_paused or self.is_set_aside)
 
     @property
     def is_parked(self) -> bool:

@@ -26,17 +26,24 @@ class Memory:
     max_bytes: int
     partition_bytes: int
     _named: frozenset[TopicPartition] = frozenset()
+    _may_be_idle: bool = False
+    """True where some partition may be idle, or set aside: where none may be, none is looked at."""
     _parked_bytes: int = 0
 
     def ask_for(self, keys: Collection[TopicPartition]) -> None:
         """Note which partitions the latest call takes from, none for all."""
         self._named = frozenset(keys)
+        self._may_be_idle = self._may_be_idle or bool(keys)
+
+    def note_stuck(self) -> None:
+        """Note that there is a partition whose next record could not be given."""
+        self._may_be_idle = True
 
     def set_aside(self, machine: ConsumerMachine) -> None:
         """Set aside what nobody takes and others need the memory of; have fetched again what is asked for again."""
-        every = machine.every()
-        if not self._named and not any(held.is_set_aside or held.is_stuck for held in every):
+        if not self._may_be_idle:
             return
+        every = machine.every()
         least = least_room(self.max_bytes, self.partition_bytes)
         is_tight = sum(held.buffered_bytes for held in every) > self.max_bytes - least
         for held in every:
@@ -46,6 +53,7 @@ class Memory:
                 if held.can_go_on:
                     machine.retry(held.key)
                 held.is_set_aside = False
+        self._may_be_idle = bool(self._named) or any(held.is_set_aside or held.is_stuck for held in every)
 
     def _is_idle(self, held: Held) -> bool:
         return held.is_stuck or (bool(self._named) and held.key not in self._named)
