@@ -87,13 +87,21 @@ MISTAKES: Mapping[str, tuple[str, Callable[[], Patches], Callable[[Random], Mix]
         _late_thread_owns,
         draw_mix,
     ),
-    "paused-holds-all": ("what is paused is told only when something is free", _paused_holds_all, draw_mix),
+    "paused-holds-all": (
+        "what is paused is told only when something is free",
+        _paused_holds_all,
+        consumers_with_little_memory,
+    ),
     "unnamed-holds-all": (
         "what a poll does not name is fetched and held as if it were",
         _unnamed_holds_all,
         consumers_with_little_memory,
     ),
-    "first-broker-takes-all": ("room is not divided among brokers", _first_broker_takes_all, draw_mix),
+    "first-broker-takes-all": (
+        "room is not divided among brokers",
+        _first_broker_takes_all,
+        consumers_with_little_memory,
+    ),
     "dropped-and-not-free": (
         "what is dropped when it is sought or given back is held for ever",
         _memory_leaks,
