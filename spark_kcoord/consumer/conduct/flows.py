@@ -337,8 +337,7 @@ class Flows:
             start = AT_BEGINNING if key[0] in found.read_before else self._start_by_policy
             grants.append(held.grant if held is not None else Grant(*key, None, None, start))
         missing = self._growth.missing(found, self.machine)
-        grants += [self.held(key).grant for key in missing]
-        self.machine.assign(grants)
+        self.machine.assign([*grants, *(self.held(key).grant for key in missing)])
         self._growth.taken(missing)
 
     # ---- the end ----------------------------------------------------------------------------------------------------
