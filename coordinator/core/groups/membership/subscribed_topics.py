@@ -9,7 +9,12 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
-from coordinator.core.groups.assignment.subscriptions import matching_topics, named_topics, why_no_such_partition
+from coordinator.core.groups.assignment.subscriptions import (
+    matching_topics,
+    named_topics,
+    why_costly_pattern,
+    why_no_such_partition,
+)
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import TopicSeen, TopicsMatched
 from coordinator.core.groups.hard.state import GroupState, MemberState
@@ -44,10 +49,11 @@ class SubscribedTopics:
         """
         desk = self._desk
         if request.subscription.pattern is not None:
-            why = self._why_matches_too_many(request.subscription, principal)
-            if why is not None and _matched_before(request.subscription, old) is None:
-                return Refusal(ErrorCode.INVALID_REQUEST, why)
-            return desk.catalog.all_topics is not None or _matched_before(request.subscription, old) is not None
+            if _matched_before(request.subscription, old) is not None:
+                return True
+            why = why_costly_pattern(request.subscription.pattern)
+            why = why or self._why_matches_too_many(request.subscription, principal)
+            return desk.catalog.all_topics is not None if why is None else Refusal(ErrorCode.INVALID_REQUEST, why)
         unknown, absent = [], []
         for topic in named_topics(request.subscription):
             seen = group.topics.get(topic) if group is not None else None

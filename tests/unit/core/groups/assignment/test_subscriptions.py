@@ -2,7 +2,14 @@
 
 import pytest
 
-from coordinator.core.groups.assignment.subscriptions import MAX_PATTERN_LENGTH, matching_topics, why_bad_pattern
+from coordinator.core.groups.assignment import subscriptions
+from coordinator.core.groups.assignment.subscriptions import (
+    MAX_PATTERN_LENGTH,
+    MAX_PATTERN_SIZE,
+    matching_topics,
+    why_bad_pattern,
+    why_costly_pattern,
+)
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.parts import ResetPolicy, Subscription
 from tests.helpers.node_member import Member
@@ -51,6 +58,40 @@ def test_pattern_is_refused_with_the_position_of_what_is_not_supported(pattern: 
     assert words in why
     response = NodeWorld({"t": 1}).joining("m1", subscription=by_pattern(pattern)).register()
     assert response.error is ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("pattern", ["(.?){1000}y", "((.?){30}){30}y", "(.*.*){300}y", r"(\pL*.?){30}"])
+def test_pattern_that_is_too_costly_to_match_is_refused_with_its_size(pattern: str) -> None:
+    assert why_bad_pattern(pattern) is None
+    response = NodeWorld({"t": 1}).joining("m1", subscription=by_pattern(pattern)).register()
+    assert response.error is ErrorCode.INVALID_REQUEST
+    assert "instructions of it and at most 2500 are allowed" in response.message
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ".{0,249}",
+        "|".join(f"t{number:03}" for number in range(200)),
+        "(?i)" + "|".join(f"Orders-{number:02}.{'x' * 14}" for number in range(39)),
+        r"[a-z]{2,40}-[0-9]{1,10}\.(prod|dev)",
+        r"[^.]{1,100}\.[^.]{1,100}",
+        r"(\w+\.){5}\pL*",
+    ],
+)
+def test_patterns_that_people_write_are_within_the_bound(pattern: str) -> None:
+    assert (why_bad_pattern(pattern), why_costly_pattern(pattern)) == (None, None)
+
+
+def test_member_whose_costly_pattern_is_in_a_log_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = NodeWorld({"fa": 1})
+    monkeypatch.setattr(subscriptions, "MAX_PATTERN_SIZE", 1_000_000)
+    m1 = join_by_pattern(world, "m1", "(.?){1000}a")
+    monkeypatch.setattr(subscriptions, "MAX_PATTERN_SIZE", MAX_PATTERN_SIZE)
+    world.restart()
+    again = world.reconnect(m1)
+    assert (sorted(again.owned), again.is_complete) == ([("fa", 0)], True)
+    assert "instructions" in world.joining("m2", subscription=by_pattern("(.?){1000}a")).register().message
 
 
 def test_pattern_matches_whole_names_and_passes_over_exclusions() -> None:
