@@ -8,9 +8,9 @@ is sent to a host that is gone. When the time of a held question is over a node 
 names a leader with which it is in contact yet, and else says that it knows nobody. A node that is alone holds none.
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from coordinator.core.events import RequestArrived
 from coordinator.core.groups.soft.sessions import Connection
 from coordinator.core.kafka_metadata import Catalog
+from coordinator.core.requests.held_questions import HeldQuestions, Row
 from coordinator.core.shards.shard_rack import ShardRack
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.ids import why_bad_id
@@ -30,6 +31,10 @@ silence in half of it, and a member waits twice as long for the answer."""
 PATIENCE_EACH_MS: Final = 10
 """The time that is asked for, for each member that was told to register here and has not: some ten times what it takes
 on an idle machine."""
+
+_Standing = tuple[bool, bool, int | None]
+"""A shard as far as it is known: is it led here, is it served, and the leader epoch in which another node leads it."""
+_number = attrgetter("number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,29 +76,26 @@ class Neighbours:
         return node.node_id in self.unheard
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A question that waits for news of its shard, until `until_ms` at most."""
-
-    event: RequestArrived
-    until_ms: int
-
-
 class Finder:
     """The questions of who coordinates a group; `hold_ms` is how long one may be held, 0 on a node that is alone."""
 
     def __init__(self, address: NodeAddress, catalog: Catalog, rack: ShardRack) -> None:
         self.hold_ms = 0
         self.neighbours = Neighbours()
-        self.due_ms: int | None = None
-        """The time at which the first held question is answered whatever is known then, None while none is held."""
         self._address = address
         self._catalog = catalog
         self._rack = rack
         self.expected: set[int] = set()
         """The connections that were told to register here and have not."""
-        self._held: dict[tuple[int, int | None, int], deque[_Held]] = {}
-        """By shard, the epoch that does not answer and how long they are held, those that came first at the begin."""
+        self._held = HeldQuestions()
+        self._standings: dict[int, _Standing | None] = {}
+        """The shards with held questions as they were known when all of these were last looked at, or came; None where
+        that differs."""
+
+    @property
+    def due_ms(self) -> int | None:
+        """The time at which the first held question is answered whatever is known then, None while none is held."""
+        return self._held.due_ms
 
     def find(self, event: RequestArrived, request: FindCoordinator, now_ms: int) -> FindCoordinatorResponse | None:
         """Return the answer to a question, None when it is held."""
@@ -105,9 +107,10 @@ class Finder:
         if self.hold_ms == 0 or self._knows_better(shard, request.leader_epoch):
             return self._for(event.connection_id, self._answer(shard))
         hold_ms = max(self.hold_ms, DOUBT_MS) if self._may_be_heard(shard, request.leader_epoch) else self.hold_ms
-        held = self._held.setdefault((shard, request.leader_epoch, hold_ms), deque())
-        held.append(_Held(event, now_ms + hold_ms))
-        self.due_ms = now_ms + hold_ms if self.due_ms is None else min(self.due_ms, now_ms + hold_ms)
+        standing = self._standing(shard)
+        if self._standings.setdefault(shard, standing) != standing:
+            self._standings[shard] = None
+        self._held.hold(shard, request.leader_epoch, hold_ms, event, now_ms)
         return None
 
     # ---- held questions ---------------------------------------------------------------------------------------------
@@ -117,22 +120,44 @@ class Finder:
     ) -> Iterator[tuple[RequestArrived, FindCoordinatorResponse]]:
         """Yield the held questions that are to be answered now, with their answers; of who is gone none.
 
-        `heard` is a node of which something was heard just now: it lives, whoever doubts it.
+        `heard` is a node of which something was heard just now: it lives, whoever doubts it. A question is looked at
+        when its time is over, when it doubts this node, or when something else is known of its shard than before:
+        nothing goes through all the epochs that somebody may have made up whenever a peer speaks.
         """
-        for key, held in list(self._held.items()):
-            shard, leader_epoch, _ = key
+        rows = [*self._held.due(now_ms), *self._changed(), *self._doubting(heard)]
+        answers: dict[tuple[int, bool], FindCoordinatorResponse] = {}
+        for row in sorted({row.number: row for row in rows}.values(), key=_number):
+            shard, leader_epoch = row.shard, row.leader_epoch
             is_known = self._knows_better(shard, leader_epoch) or self._leads(heard, shard, leader_epoch)
             is_told = is_known or self._may_be_heard(shard, leader_epoch)
-            answer: FindCoordinatorResponse | None = None
-            while held and (is_known or held[0].until_ms <= now_ms):
-                event = held.popleft().event
+            answer = answers.get((shard, is_told))
+            for event in self._held.take(row, None if is_known else now_ms):
                 connection = connections.get(event.connection_id)
                 if connection is not None and not connection.is_closing:
-                    answer = answer or (self._answer(shard) if is_told else self._answer_unknown(shard))
+                    if answer is None:
+                        answer = self._answer(shard) if is_told else self._answer_unknown(shard)
+                        answers[shard, is_told] = answer
                     yield event, self._for(event.connection_id, answer)
-            if not held:
-                del self._held[key]
-        self.due_ms = min((held[0].until_ms for held in self._held.values()), default=None)
+
+    def _changed(self) -> list[Row]:
+        """Return the held questions about shards of which something else is known than when they were looked at."""
+        rows: list[Row] = []
+        for shard, before in list(self._standings.items()):
+            if not self._held.has(shard):
+                del self._standings[shard]
+            elif (standing := self._standing(shard)) != before:
+                self._standings[shard] = standing
+                rows += self._held.rows_of(shard)
+        return rows
+
+    def _doubting(self, node: int | None) -> list[Row]:
+        """Return the held questions that doubt a node, if any, in the epoch in which it is known to lead."""
+        rows: list[Row] = []
+        for shard in self._standings if node is not None else ():
+            known = self.neighbours.leaders.get(shard)
+            if known is not None and known[1].node_id == node:
+                rows += self._held.rows_in(shard, known[0])
+        return rows
 
     def _for(self, connection_id: int, answer: FindCoordinatorResponse) -> FindCoordinatorResponse:
         """Return an answer as one connection gets it: if that is to register here, with the time to wait for it."""
@@ -142,6 +167,11 @@ class Finder:
         return replace(answer, patience_ms=PATIENCE_EACH_MS * len(self.expected))
 
     # ---- what is known ----------------------------------------------------------------------------------------------
+
+    def _standing(self, shard: int) -> _Standing:
+        """Return all that it depends on whether a question about a shard is answered, but for who was heard."""
+        rack, known = self._rack, self.neighbours.leaders.get(shard)
+        return rack.is_led(shard), rack.is_led(shard) and rack.is_served(shard), None if known is None else known[0]
 
     def _knows_better(self, shard: int, leader_epoch: int | None) -> bool:
         """Return whether what is known of a shard is more than that its leader in this epoch did not answer."""

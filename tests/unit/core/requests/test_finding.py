@@ -1,5 +1,6 @@
 """A node of a cluster holds a question for a coordinator until it knows more than whoever asks, or for its time."""
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -292,6 +293,85 @@ def test_very_many_held_questions_are_answered_in_one_step_with_one_look_at_each
     numbers = [asking.ask(4) for _ in range(5_000)]
     asking.know(THIRD, 5)
     assert {said(asking.answers[number]) for number in numbers} == {(THIRD, 5)}
+
+
+class Counted(dict[int, tuple[int, NodeAddress]]):
+    """Leaders by shard that count how often somebody looks at them."""
+
+    def __init__(self, leaders: dict[int, tuple[int, NodeAddress]]) -> None:
+        super().__init__(leaders)
+        self.looks = 0
+
+    def get(self, shard: int, default: object = None) -> object:  # type: ignore[override]
+        self.looks += 1
+        return super().get(shard, default)
+
+
+@pytest.mark.parametrize("happens", [lambda asking: asking.hear(3), lambda asking: asking.pass_ms(1)])
+def test_epochs_that_were_made_up_are_not_looked_at_when_a_peer_speaks_or_time_passes(
+    happens: Callable[[Asking], None],
+) -> None:
+    asking = Asking()
+    leaders = Counted({0: (4, SECOND)})
+    asking.take(asking.node.know(Neighbours(leaders, (HERE, SECOND, THIRD)), 0))
+    honest = asking.ask(4)
+    for number in range(1_000):
+        asking.ask(1_000_000 + number)
+    happens(asking)
+    leaders.looks = 0
+    happens(asking)
+    assert leaders.looks < 5
+    asking.hear(2)
+    assert list(asking.answers) == [honest]
+    asking.know(THIRD, 1_000_500)
+    assert len(asking.answers) == 501
+
+
+def test_question_that_a_shard_held_after_it_had_served_is_answered_when_it_serves_again() -> None:
+    asking = serving()
+    for epoch in (5, 6):
+        asking.happen(ShardStalled(0))
+        number = asking.ask(epoch)
+        assert number not in asking.answers
+        asking.happen(ShardServes(0))
+        assert said(asking.answers[number]) == (HERE, 5)
+
+
+def test_questions_are_answered_as_when_all_of_them_are_looked_at_each_time() -> None:
+    chance = random.Random(7)
+    for _ in range(100):
+        asking, held = Asking(), dict[int, tuple[int | None, int]]()
+        known, unheard = (SECOND, 3), frozenset[int]()
+        asking.know(*known)
+        for _ in range(60):
+            heard, before = None, set(asking.answers)
+            match chance.randrange(6):
+                case 0 | 1:
+                    epoch = chance.choice([None, *range(known[1] - 2, known[1] + 4)])
+                    number = asking.ask(epoch)
+                    is_doubted = epoch == known[1] and known[0].node_id not in unheard
+                    held[number] = epoch, asking.now_ms + (DOUBT_MS if is_doubted else HOLD_MS)
+                case 2:
+                    known = chance.choice([SECOND, THIRD]), known[1] + chance.randrange(3)
+                    asking.know(*known, *unheard)
+                case 3:
+                    unheard = frozenset(chance.sample([2, 3], chance.randrange(3)))
+                    asking.know(*known, *unheard)
+                case 4:
+                    heard = chance.choice([2, 3])
+                    asking.hear(heard)
+                case _:
+                    asking.pass_ms(chance.choice([1, 100, 500, HOLD_MS, DOUBT_MS]))
+            is_now = {
+                number
+                for number, (epoch, until_ms) in held.items()
+                if epoch is None
+                or epoch < known[1]
+                or (epoch, heard) == (known[1], known[0].node_id)
+                or until_ms <= asking.now_ms
+            }
+            assert asking.answers.keys() - before == is_now
+            held = {number: each for number, each in held.items() if number not in is_now}
 
 
 # ---- who would lead next --------------------------------------------------------------------------------------------
