@@ -48,6 +48,7 @@ from coordinator.core.groups.soft.timeline import Timelines
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
 from coordinator.core.log.storage import LogSink, RecoveredShard
+from coordinator.core.matching import Matching
 from coordinator.core.meter import Meter
 from coordinator.core.node_wide import NodeWide
 from coordinator.core.request_shape import where_of
@@ -94,16 +95,15 @@ class Node:
         self._catalog = Catalog(kafka_bootstrap)
         self._clock = Clock()
         self._meter = Meter()
+        self._matching = Matching(self._meter)
         self._connections: dict[int, Connection] = {}
         self._gates: Gates[Effect] = Gates()
-        self._first_shard = 0
-        self._next_lookup_id = 0
+        self._first_shard = self._next_lookup_id = 0
         self._address = self_address
         self._successors: list[tuple[NodeAddress, ...] | None] = [None] * shards
         self.usage = Usage()  # with the limits of all groups together also for whoever shows them
         self.node_wide = NodeWide(limits)
-        self._assignors = assignors
-        self._authorizer = authorizer
+        self._assignors, self._authorizer = assignors, authorizer
         self._rack = ShardRack(
             [partial(self._new_shard, index) for index in range(shards)],
             partial(_shard_of, shards),
@@ -128,8 +128,7 @@ class Node:
         self._wake_at_ms: int | None = None
         self._touched = self._rack.touched
         self._direct = self._rack.direct
-        self._is_started = False
-        self._is_halted = False
+        self._is_started = self._is_halted = False
 
     # ---- load and start ---------------------------------------------------------------------------------------------
 
@@ -182,7 +181,7 @@ class Node:
         if self._is_halted:
             return []
         self._clock.now_ms = max(self._clock.now_ms, now_ms)
-        self._meter.things = self._meter.passed_over = 0
+        self._meter.things = self._meter.passed_over = self._meter.matched = 0
         self._rack.working = None
         looks_at_all_timers = False
         try:  # no call of its own: there is a step for every request
@@ -376,6 +375,7 @@ class Node:
             usage=self.usage,
             node_wide=self.node_wide,
             meter=self._meter,
+            matching=self._matching,
             timelines=Timelines(self._limits, self._number_of_shards),
             authorizer=self._authorizer,
             successors=self._successors,

@@ -16,8 +16,8 @@ def second_member_accepted() -> list[tuple[Any, str, Any]]:
 
 
 def one_says_that_both_share() -> list[tuple[Any, str, Any]]:
-    def rivals(group: Any, request: Any, member_id: str) -> Any:
-        return () if request.shares_application else applications.rivals(group, request, member_id)
+    def rivals(group: Any, request: Any, *others: Any) -> Any:
+        return () if request.shares_application else applications.rivals(group, request, *others)
 
     return [(probing, "rivals", lambda *arguments: iter(rivals(*arguments)))]
 

@@ -22,7 +22,9 @@ def refusal_leaves_half() -> Patches:
 
     def refuse_too_late(self: Membership, registration: Any, error: ErrorCode, why: str) -> None:
         if error is ErrorCode.STATE_LIMIT_REACHED:
-            topics = self.topics.standing_for(registration.request.subscription, None, ANONYMOUS)
+            topics = self.topics.standing_for(
+                registration.request.group_id, registration.request.subscription, None, ANONYMOUS
+            )
             self._settle_group(registration, str(ANONYMOUS), topics, "")
         refuse(self, registration, error, why)
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING
 
+from coordinator.core import meter
 from coordinator.core.groups.assignment.assignors import assignor
 from coordinator.core.groups.hard.tables import claim_table
 from coordinator.core.groups.membership import looks
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
 PARTITIONS = (1, 2, assignor.PARTITIONS_A_TURN)
 BETWEEN_MS = (0, 1, 3)
 LENGTHS = (
-    (assignor, "PARTITIONS_A_TURN"),
-    (looks, "CLAIMS_A_TURN"),
-    (remains, "A_STEP"),
-    (remains, "_LARGE"),
-    (lost_owners, "_MANY"),
-    (claim_table, "_MANY"),
+    (assignor, "PARTITIONS_A_TURN", 1),
+    (looks, "CLAIMS_A_TURN", 1),
+    (remains, "A_STEP", 1),
+    (remains, "_LARGE", 1),
+    (lost_owners, "_MANY", 1),
+    (claim_table, "_MANY", 1),
+    (meter, "MATCHED_AT_ONCE", 100),
 )
-"""How much is done in one turn, and from how much on something is kept or looked at as what is very much."""
+"""How much is done in one turn, and from how much on something is kept or looked at as what is very much; and how much
+of it stands for a partition."""
 
 
 def with_turns(mix: "Mix", dice: Random) -> "Mix":
@@ -40,13 +43,13 @@ def with_turns(mix: "Mix", dice: Random) -> "Mix":
 @contextmanager
 def turns_of(partitions: int) -> Iterator[None]:
     """Have a turn look at so few partitions, as if each took long, and as few be very many."""
-    before = [vars(room)[name] for room, name in LENGTHS]
-    for (room, name), length in zip(LENGTHS, before, strict=True):
-        vars(room)[name] = min(partitions, length)
+    before = [vars(room)[name] for room, name, _ in LENGTHS]
+    for (room, name, each), length in zip(LENGTHS, before, strict=True):
+        vars(room)[name] = min(partitions * each, length)
     try:
         yield
     finally:
-        for (room, name), length in zip(LENGTHS, before, strict=True):
+        for (room, name, _), length in zip(LENGTHS, before, strict=True):
             vars(room)[name] = length
 
 
@@ -56,6 +59,7 @@ KINDS = (
     "partitions are looked at",
     "claims of a registration are looked at",
     "a member is told what it has",
+    "patterns are matched",
 )
 
 
@@ -71,5 +75,6 @@ def under_way(node: Node, group_id: str) -> str | None:
         bool(soft.backlog),
         bool(shard._membership._looks._under_way),
         any(session.untold for session in soft.sessions.values()),
+        bool(shard._membership.turns),
     )
     return next((kind for kind, it_is in zip(KINDS, is_under_way, strict=True) if it_is), None)

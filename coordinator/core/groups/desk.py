@@ -27,6 +27,7 @@ from coordinator.core.groups.soft.timeline import (
 from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.kafka_metadata import Catalog
 from coordinator.core.limits import Limits
+from coordinator.core.matching import Matching
 from coordinator.core.meter import Meter
 from coordinator.core.node_wide import NodeWide
 from coordinator.core.security.authorizer import Authorizer
@@ -104,6 +105,8 @@ class Desk:
     node_wide: NodeWide = field(default_factory=lambda: NodeWide(Limits()))
     """Shared by the shards of a node."""
     meter: Meter = field(default_factory=Meter)
+    """Shared by the shards of a node."""
+    matching: Matching = field(default_factory=lambda: Matching(Meter()))
     """Shared by the shards of a node."""
     authorizer: Authorizer | None = None
     """Asked which topics a pattern may match; None where nobody is asked for rights."""

@@ -175,6 +175,7 @@ class Shard:
         desk = self.desk
         allowance -= self._end_silent_sessions(desk.now_ms) // _PARTITIONS_LET_GO_OF_FOR_ONE_MOVED
         self._look_at_some()
+        self._membership.take_turns()
         self._topic_ids.write_some()
         now_due: list[Timer] = []
         for timer in desk.timers.pop_due(desk.now_ms, desk.limits.slice_members):
@@ -224,7 +225,8 @@ class Shard:
     def _come_back(self) -> None:
         """Have a step made for what one step was not to do."""
         next_ms, has_remains = self.desk.sessions.earliest(), self.desk.remains.drop()
-        if has_remains or self.desk.known or (next_ms is not None and next_ms <= self.desk.now_ms):
+        is_awaited = bool(self.desk.known) or bool(self._membership.turns)
+        if has_remains or is_awaited or (next_ms is not None and next_ms <= self.desk.now_ms):
             self.desk.timers.set(Timer(TimerKind.REST, ""), self.desk.now_ms)
 
     def _due(self, timer: Timer) -> None:
@@ -285,8 +287,8 @@ class Shard:
                     self._reconciler.window.note_change(group_id, f"topic {topic} changed")
         if event.is_whole:
             for group_id in sorted(state.groups_with_patterns):
-                if self._membership.topics.match_patterns(group_id):
-                    self._reconciler.window.note_change(group_id, "other topics match its patterns")
+                self._membership.topics.listed(group_id)
+            self._membership.take_turns()
         answered = set(event.topics) | event.absent | set(event.refused)
         for registration in self.desk.registrations.values():
             is_matched = event.is_whole and registration.request.subscription.pattern is not None

@@ -7,8 +7,7 @@ which are refused with their position. Explicit partitions are their member's al
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import re2
 
@@ -16,6 +15,7 @@ from coordinator.core.groups.hard.held_claims import awaited_owners, is_held, sa
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.partitions.partition_table import TopicPartition
 from coordinator.core.limits import Limits
+from coordinator.core.matching import compiled
 from coordinator.protocol.ids import MAX_PARTITION, why_bad_partition, why_bad_topic
 from coordinator.protocol.parts import Subscription
 
@@ -25,17 +25,6 @@ MAX_PATTERN_SIZE: Final = 2_500
 """Most instructions that RE2 may make of a pattern. An alternation of a thousand characters takes about as many, and
 `.{0,249}` 2,245; the costliest pattern of this size takes 1.3 ms for a name of 249 characters, 0.2 ms for one of 40."""
 
-_PATTERN_BYTES: Final = 1 << 20
-
-
-@lru_cache(maxsize=1_000)
-def _compiled(pattern: str) -> Any:
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PATTERN_BYTES
-    options.never_capture = True  # which group matched what is never asked, and costs twice the time
-    return re2.compile(pattern, options)
-
 
 def why_bad_pattern(pattern: str) -> str | None:
     """Say what is wrong with a pattern and where, or return None."""
@@ -44,7 +33,7 @@ def why_bad_pattern(pattern: str) -> str | None:
     if not pattern:
         return "it is empty; '.*' matches every topic"
     try:
-        _compiled(pattern)
+        compiled(pattern)
     except re2.error as error:
         said = error.args[0] if error.args else ""
         why = said.decode(errors="replace") if isinstance(said, bytes) else str(said)
@@ -60,7 +49,7 @@ def why_bad_pattern(pattern: str) -> str | None:
 
 def why_costly_pattern(pattern: str) -> str | None:
     """Say that matching a good pattern takes too long, and what to do, or return None."""
-    size = _compiled(pattern).programsize
+    size = compiled(pattern).programsize
     if size <= MAX_PATTERN_SIZE:
         return None
     return (
@@ -68,12 +57,6 @@ def why_costly_pattern(pattern: str) -> str | None:
         f"{MAX_PATTERN_SIZE} are allowed, since each name takes time for all of them; every repetition counts as often "
         "as it may occur, so write '*' in place of a large number, and ranges like [a-z0-9] in place of \\p{...}"
     )
-
-
-def matching_topics(pattern: str, exclusions: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names that a pattern matches whole and that are not excluded, sorted."""
-    compiled, excluded = _compiled(pattern), frozenset(exclusions)
-    return tuple(sorted(name for name in names if name not in excluded and compiled.fullmatch(name)))
 
 
 def named_topics(subscription: Subscription) -> tuple[str, ...]:

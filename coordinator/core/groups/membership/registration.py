@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
 from coordinator.core.groups.assignment.assignors import Assignor
+from coordinator.core.groups.assignment.comparison import Comparison
 from coordinator.core.groups.bounds.allowance import (
     brings_nothing_new,
     growth_of_member,
@@ -33,6 +34,7 @@ from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.gone_back import GoneBack, end_shown
 from coordinator.core.groups.membership.listed_claims import Look
 from coordinator.core.groups.membership.looks import Looks
+from coordinator.core.groups.membership.pattern_turns import GroupTurn, PatternTurns
 from coordinator.core.groups.membership.places.applications import why_second
 from coordinator.core.groups.membership.places.identities import (
     why_fenced_instance,
@@ -75,7 +77,8 @@ class Membership:
         self._looks = Looks(desk)
         self.probing = Probing(desk)
         self._known_assignors = tuple(assignors)
-        self.topics = SubscribedTopics(desk)
+        self.turns = PatternTurns()
+        self.topics = SubscribedTopics(desk, self.turns)
 
     # ---- registration -----------------------------------------------------------------------------------------------
 
@@ -88,8 +91,8 @@ class Membership:
         connection = desk.connections.get(registration.connection_id)
         if connection is None or connection.is_closing:
             return
-        # What waited for Kafka was looked at before it did, and what it says by itself does not change.
-        is_looked_at = read is not None
+        # What waited for Kafka, or a turn, was looked at before it did, and what it says by itself does not change.
+        is_looked_at = read is not None or self.turns.of_registration(registration) is not None
         refusal = (
             None if is_looked_at else why_malformed(request, registration.shown, desk.limits, self._known_assignors)
         )
@@ -126,12 +129,18 @@ class Membership:
             self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why_wait)
             return
         are_known = self.topics.are_known(request, group, old, read, connection.principal)
+        turn = self.turns.of_registration(registration)
+        comparison = Comparison(desk.meter) if turn is None else turn.comparison
         if isinstance(are_known, Refusal):
             self._refuse(registration, *are_known)
-        elif not are_known:
+        elif are_known is False:
             self._wait_for_kafka(registration)
-        elif self._has_place_to_itself(registration, member_id):
+        elif are_known is None:
+            self._wait_for_turn(registration, read, comparison)
+        elif self._has_place_to_itself(registration, member_id, comparison):
             self._look_and_accept(registration, connection, member_id, read)
+        elif not comparison.is_through:
+            self._wait_for_turn(registration, read, comparison)
 
     def _identity(self, registration: Registration, group: GroupState | None) -> str | None:
         request = registration.request
@@ -155,6 +164,8 @@ class Membership:
     def _wait_for_kafka(self, registration: Registration) -> None:
         desk = self._desk
         if registration.connection_id in desk.registrations:
+            if self.turns.end(registration.connection_id):
+                self._time_kafka(registration)
             return
         if len(desk.registrations) >= desk.limits.registrations_max:
             why = f"{desk.limits.registrations_max} members wait for Kafka already; try again"
@@ -163,12 +174,27 @@ class Membership:
         desk.registrations[registration.connection_id] = registration
         self._count_awaited(registration, 1)
         desk.connections[registration.connection_id].is_registering = True
+        self._time_kafka(registration)
+
+    def _time_kafka(self, registration: Registration) -> None:
         timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, registration.connection_id)
-        desk.timers.set(timer, desk.now_ms + desk.limits.registration_timeout_ms)
+        self._desk.timers.set(timer, self._desk.now_ms + self._desk.limits.registration_timeout_ms)
+
+    def _wait_for_turn(self, registration: Registration, read: TopicsRead | None, comparison: Comparison) -> None:
+        """Keep a registration until more names were matched: like one that waits for Kafka, without a time-out."""
+        desk, connection_id = self._desk, registration.connection_id
+        if self.turns.of_registration(registration) is None:
+            self._wait_for_kafka(registration)
+            if connection_id not in desk.registrations:
+                return  # it was refused
+            desk.timers.cancel(Timer(TimerKind.REGISTRATION, registration.request.group_id, connection_id))
+        self.turns.registration_waits(registration, read, comparison)
+        desk.timers.set(Timer(TimerKind.REST, ""), desk.now_ms)
 
     def forget_registration(self, connection_id: int) -> Registration | None:
         """Stop waiting for Kafka on behalf of a connection."""
         registration = self._desk.registrations.pop(connection_id, None)
+        self.turns.end(connection_id)
         if registration is not None:
             self._count_awaited(registration, -1)
             timer = Timer(TimerKind.REGISTRATION, registration.request.group_id, connection_id)
@@ -177,6 +203,14 @@ class Membership:
             if connection is not None:
                 connection.is_registering = False
         return registration
+
+    def take_turns(self) -> None:
+        """Match patterns for those who wait for it, as much as the step may."""
+        self.turns.take(self._desk, self._match_group, self.register, self.forget_connection)
+
+    def _match_group(self, turn: GroupTurn) -> None:
+        if self.topics.match_patterns(turn):
+            self._reconciler.window.note_change(turn.group_id, "other topics match its patterns")
 
     def _count_awaited(self, registration: Registration, amount: int) -> None:
         """Keep count of what registrations wait for, so that nobody has to go through all of them for it."""
@@ -212,13 +246,16 @@ class Membership:
 
     # ---- two processes, one place ------------------------------------------------------------------------------------
 
-    def _has_place_to_itself(self, registration: Registration, member_id: str) -> bool:
-        """Return False when the connection of the member that is in its place is asked first whether it lives."""
+    def _has_place_to_itself(self, registration: Registration, member_id: str, comparison: Comparison) -> bool:
+        """Return False when the connection of the member that is in its place is asked first whether it lives.
+
+        False also when it has not been compared with all members yet.
+        """
         desk, request = self._desk, registration.request
         group = desk.group(request.group_id)
-        rival = self.probing.rival(group, registration, member_id) if group is not None else None
+        rival = self.probing.rival(group, registration, member_id, comparison) if group is not None else None
         if group is None or rival is None:
-            return True
+            return comparison.is_through
         session = desk.session_of(request.group_id, rival)
         assert session is not None
         is_asked = session.newcomer is not None and session.newcomer.connection_id != registration.connection_id
@@ -290,7 +327,7 @@ class Membership:
         desk, request, shown = self._desk, registration.request, registration.shown
         before = desk.group(request.group_id)
         old = before.members.get(member_id) if before is not None else None
-        topics = self.topics.standing_for(request.subscription, old, connection.principal)
+        topics = self.topics.standing_for(request.group_id, request.subscription, old, connection.principal)
         facts = facts_of(request, shown, member_id, connection, topics)
         more = growth_of_member(desk, before, old.facts if old is not None else None, facts, request.group_id)
         no_room = why_no_room(

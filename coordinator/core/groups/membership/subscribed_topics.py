@@ -2,37 +2,43 @@
 
 A registration is refused for a topic only when Kafka has just said that it does not exist or may not be spoken about;
 what is not known yet is waited for. What a group sees of a topic is recorded before anything is decided upon it.
+Patterns are matched as far as the step at hand may; what is left waits in `pattern_turns`.
 """
 
-from collections.abc import Iterable
+from typing import Final
 
 from msgspec.structs import replace
 
 from coordinator.core.events import TopicsRead
-from coordinator.core.groups.assignment.subscriptions import (
-    matching_topics,
-    named_topics,
-    why_costly_pattern,
-    why_no_such_partition,
-)
+from coordinator.core.groups.assignment.subscriptions import named_topics, why_costly_pattern, why_no_such_partition
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.records import TopicSeen, TopicsMatched
 from coordinator.core.groups.hard.state import GroupState, MemberState
+from coordinator.core.groups.membership.pattern_turns import GroupTurn, PatternTurns
 from coordinator.core.groups.membership.topics_seen import look_at_topic, note_deleted, say_topic_change
 from coordinator.core.groups.membership.validation import Refusal
 from coordinator.core.groups.soft.timeline import EventKind
+from coordinator.core.groups.soft.timers import Timer, TimerKind
 from coordinator.core.security.acl import Operation, ResourceKind
 from coordinator.core.security.principal import ANONYMOUS, Principal
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumer
 from coordinator.protocol.parts import Subscription
 
+_COMPARED: Final = 200
+"""The cost of a member whose pattern was matched for another one already."""
+_FOUND: Final = 20
+"""The cost of a topic that is found for another pattern, or with other exclusions."""
+_LOOKED_AT: Final = 500
+"""The cost of a topic that a group is to read, and looks at."""
+
 
 class SubscribedTopics:
     """The topics of the groups of one shard."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, turns: PatternTurns) -> None:
         self._desk = desk
+        self._turns = turns
 
     def are_known(
         self,
@@ -41,8 +47,10 @@ class SubscribedTopics:
         old: MemberState | None,
         read: TopicsRead | None,
         principal: Principal,
-    ) -> Refusal | bool:
+    ) -> Refusal | bool | None:
         """Return whether a registration can go on, has to wait for Kafka, or why it is refused.
+
+        None when it has to wait until more topics are held against its pattern.
 
         `old` is the member as it was when the same identity registered before. `read` is the answer of Kafka that just
         came, if one did.
@@ -52,7 +60,11 @@ class SubscribedTopics:
             if _matched_before(request.subscription, old) is not None:
                 return True
             why = why_costly_pattern(request.subscription.pattern)
-            why = why or self._why_matches_too_many(request.subscription, principal)
+            if why is None and desk.catalog.all_topics is not None:
+                topics = self._matching(request.subscription, principal)
+                if topics is None:
+                    return None
+                why = self._why_too_many(len(topics))
             return desk.catalog.all_topics is not None if why is None else Refusal(ErrorCode.INVALID_REQUEST, why)
         unknown, absent = [], []
         for topic in named_topics(request.subscription):
@@ -78,21 +90,27 @@ class SubscribedTopics:
             return self._have_partitions(request.subscription)
         return True
 
-    def _shown(self, principal: str, names: Iterable[str]) -> Iterable[str]:
-        """Return the topics that a principal may describe: no other is matched by its patterns."""
-        authorizer = self._desk.authorizer
-        if authorizer is None:
-            return names
-        who = Principal.parse(principal) if principal else ANONYMOUS
-        return filter(authorizer.matcher(who, Operation.DESCRIBE, ResourceKind.TOPIC).allows, names)
+    def _matching(self, subscription: Subscription, principal: Principal) -> tuple[str, ...] | None:
+        """Return the topics that a pattern stands for, however many; None when the step has matched enough.
 
-    def _why_matches_too_many(self, subscription: Subscription, principal: Principal) -> str | None:
-        most, names = self._desk.limits.pattern_max_topics, self._desk.catalog.all_topics
+        No pattern matches topics that the principal may not describe.
+        """
+        desk = self._desk
         assert subscription.pattern is not None
-        if names is None or len(names) <= most:
+        assert desk.catalog.all_topics is not None
+        topics = desk.matching.topics(subscription.pattern, desk.catalog.all_topics)
+        if topics is None:
             return None
-        shown = self._shown(str(principal), names)
-        count = len(matching_topics(subscription.pattern, subscription.exclusions, shown))
+        if subscription.exclusions:
+            excluded = frozenset(subscription.exclusions)
+            topics = tuple(topic for topic in topics if topic not in excluded)
+        if desk.authorizer is None:
+            return topics
+        may_describe = desk.authorizer.matcher(principal, Operation.DESCRIBE, ResourceKind.TOPIC)
+        return tuple(filter(may_describe.allows, topics))
+
+    def _why_too_many(self, count: int) -> str | None:
+        most = self._desk.limits.pattern_max_topics
         if count <= most:
             return None
         return (
@@ -105,46 +123,61 @@ class SubscribedTopics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why) if why is not None else True
 
     def standing_for(
-        self, subscription: Subscription, old: MemberState | None, principal: Principal
+        self, group_id: str, subscription: Subscription, old: MemberState | None, principal: Principal
     ) -> tuple[str, ...]:
-        """Return the topics that a subscription stands for now."""
+        """Return the topics that a subscription stands for now.
+
+        What a member that comes back stood for before is kept where the step has matched enough, and looked at later.
+        """
         if subscription.pattern is None:
             return named_topics(subscription)
-        names = self._desk.catalog.all_topics
-        if names is not None:
-            shown = self._shown(str(principal), names)
-            topics = matching_topics(subscription.pattern, subscription.exclusions, shown)
-            return topics[: self._desk.limits.pattern_max_topics]
+        if self._desk.catalog.all_topics is not None:
+            topics = self._matching(subscription, principal)
+            if topics is not None:
+                return topics[: self._desk.limits.pattern_max_topics]
         before = _matched_before(subscription, old)
-        assert before is not None, "a pattern is matched once Kafka has said what topics there are"
+        assert old is not None, "a pattern is matched once Kafka has said what topics there are"
+        assert before is not None, "another pattern is matched before it counts"
+        if self._desk.catalog.all_topics is not None:
+            self._turns.group_waits(group_id, [old.facts.member_id], is_listed=False)
+            self._desk.timers.set(Timer(TimerKind.REST, ""), self._desk.now_ms)
         return before
 
-    def match_patterns(self, group_id: str) -> bool:
-        """Match the patterns of a group's members anew, and return whether they stand for other topics now."""
+    def listed(self, group_id: str) -> None:
+        """Have the patterns of a group's members matched anew if there are other topics, or rights, than there were."""
         desk = self._desk
         group = desk.group(group_id)
-        names = desk.catalog.all_topics
         assert group is not None
-        assert names is not None
-        soft = desk.soft_of(group_id)
         # Both numbers only grow, so that their sum is another one once either has.
         mark = desk.catalog.listings + (0 if desk.authorizer is None else desk.authorizer.changes)
-        if soft.matched_listing == mark:
+        soft = desk.soft_of(group_id)
+        if soft.matched_listing != mark:
+            soft.matched_listing = mark
+            self._turns.group_waits(group_id, group.members, is_listed=True)
+
+    def match_patterns(self, turn: GroupTurn) -> bool:
+        """Match the patterns of members of a group anew, and return whether they stand for other topics now.
+
+        Members that this step has no time for are left in the turn.
+        """
+        desk, group_id = self._desk, turn.group_id
+        group = desk.group(group_id)
+        if group is None or desk.catalog.all_topics is None:
+            turn.members.clear()  # the next listing of all topics has other names, and begins anew
             return False
-        soft.matched_listing = mark
-        matched: dict[tuple[str, tuple[str, ...], str], tuple[str, ...]] = {}
         changed: dict[tuple[str, ...], list[str]] = {}
-        for member_id, member in group.members.items():
-            pattern, exclusions = member.facts.pattern, member.facts.exclusions
-            if pattern is None:
-                continue
-            key = pattern, exclusions, member.facts.principal if desk.authorizer is not None else ""
-            topics = matched.get(key)
-            if topics is None:
-                shown = self._shown(member.facts.principal, names)
-                topics = matched[key] = self._matching(group_id, pattern, exclusions, shown)
-            if topics != member.facts.topics:
-                changed.setdefault(topics, []).append(member_id)
+        for member_id in list(turn.members):
+            member = group.members.get(member_id)
+            if member is not None and member.facts.pattern is not None:
+                topics = self._topics_of(turn, member) if desk.meter.may_match else None
+                if topics is None:
+                    break
+                desk.meter.match(_COMPARED)
+                if topics != member.facts.topics:
+                    if topics not in changed:
+                        desk.meter.match(_LOOKED_AT * len(topics))
+                    changed.setdefault(topics, []).append(member_id)
+            del turn.members[member_id]
         for topics, member_ids in changed.items():
             by_readers = group.by_facts.readers.issuperset(member_ids)
             for topic in topics:
@@ -152,18 +185,30 @@ class SubscribedTopics:
             desk.journal.decide(TopicsMatched(group_id, tuple(member_ids), topics))
         return bool(changed)
 
-    def _matching(
-        self, group_id: str, pattern: str, exclusions: tuple[str, ...], names: Iterable[str]
-    ) -> tuple[str, ...]:
-        """Return the topics that a pattern matches now, the first of them if they have become too many."""
-        topics, most = matching_topics(pattern, exclusions, names), self._desk.limits.pattern_max_topics
+    def _topics_of(self, turn: GroupTurn, member: MemberState) -> tuple[str, ...] | None:
+        """Return the topics of a member, the first that its pattern matches if they have become too many."""
+        desk, facts = self._desk, member.facts
+        assert facts.pattern is not None
+        key = facts.pattern, facts.exclusions, facts.principal if desk.authorizer is not None else ""
+        topics = turn.matched.get(key)
+        if topics is not None:
+            return topics
+        subscription = Subscription(pattern=facts.pattern, exclusions=facts.exclusions)
+        principal = Principal.parse(facts.principal) if facts.principal else ANONYMOUS
+        topics = self._matching(subscription, principal)
+        if topics is None:
+            return None
+        desk.meter.match(_FOUND * len(topics))
+        most = desk.limits.pattern_max_topics
         if len(topics) > most:
             why = (
-                f"the pattern {pattern[:100]!r} matches {len(topics)} topics and at most {most} are read; "
+                f"the pattern {facts.pattern[:100]!r} matches {len(topics)} topics and at most {most} are read; "
                 f"{topics[most]} and those after it are left out: narrow the pattern, or spread it over members"
             )
-            self._desk.note(group_id, EventKind.TOPICS_LEFT_OUT, why)
-        return topics[:most]
+            desk.note(turn.group_id, EventKind.TOPICS_LEFT_OUT, why)
+        topics = topics[:most]
+        turn.matched[key] = topics = facts.topics if facts.topics == topics else topics
+        return topics
 
     def look_at(
         self,

@@ -6,50 +6,29 @@ unless both say that this is meant. Both, because whose registration comes first
 known here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from coordinator.core.groups.assignment.subscriptions import matching_topics, named_topics
-from coordinator.core.groups.hard.records import MemberFacts
+from coordinator.core.groups.assignment.comparison import Comparison
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.protocol.messages import RegisterConsumer
-from coordinator.protocol.parts import Subscription
 
 
-def rivals(group: GroupState, request: RegisterConsumer, member_id: str) -> Iterator[str]:
-    """Yield the other members of the program of a registration that would share with it what each is to read."""
+def rivals(group: GroupState, request: RegisterConsumer, member_id: str, comparison: Comparison) -> Iterator[str]:
+    """Yield the other members of the program of a registration that would share with it what each is to read.
+
+    All of them where the comparison is through then.
+    """
     if request.application is None:
         return
     for other in sorted(group.by_facts.applications.get(request.application, ())):
         facts = group.members[other].facts
         if other == member_id or (facts.shares_application and request.shares_application):
             continue
-        if overlap(request.subscription, _subscription_of(facts)):
+        do = comparison.overlap(request.subscription, other, facts)
+        if do is None:
+            return
+        if do:
             yield other
-
-
-def _subscription_of(facts: MemberFacts) -> Subscription:
-    is_by_name = facts.pattern is None and not facts.partitions
-    return Subscription(facts.topics if is_by_name else (), facts.pattern, facts.partitions, facts.exclusions)
-
-
-def overlap(one: Subscription, another: Subscription) -> bool:
-    """True when two subscriptions may come to stand for a partition in common.
-
-    Two patterns always may: a topic that both match can be made at any time.
-    """
-    if one.pattern is not None and another.pattern is not None:
-        return True
-    if one.pattern is not None:
-        return _matches(one.pattern, one.exclusions, another)
-    if another.pattern is not None:
-        return _matches(another.pattern, another.exclusions, one)
-    if one.partitions and another.partitions:
-        return not set(one.partitions).isdisjoint(another.partitions)
-    return not set(named_topics(one)).isdisjoint(named_topics(another))
-
-
-def _matches(pattern: str, exclusions: Iterable[str], named: Subscription) -> bool:
-    return bool(matching_topics(pattern, exclusions, named_topics(named)))
 
 
 def why_second(group: GroupState, rival: str, *, shares: bool) -> str:

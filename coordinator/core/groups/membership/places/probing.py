@@ -4,6 +4,7 @@ A probe waits like all that is said until the records before it are durable, and
 the newcomer is refused or let in is decided by registration; whose place it would be by what is known of the group.
 """
 
+from coordinator.core.groups.assignment.comparison import Comparison
 from coordinator.core.groups.desk import Desk
 from coordinator.core.groups.hard.state import GroupState
 from coordinator.core.groups.membership.places.applications import rivals
@@ -36,18 +37,21 @@ class Probing:
             del desk.unsent_probes[key]
             desk.timers.set(Timer(TimerKind.PROBE, *key), desk.now_ms + desk.limits.probe_timeout_ms)
 
-    def rival(self, group: GroupState, registration: Registration, member_id: str) -> str | None:
+    def rival(
+        self, group: GroupState, registration: Registration, member_id: str, comparison: Comparison
+    ) -> str | None:
         """Return the member in whose place a registration would come, if there is one that lives.
 
         That is the same member as another process, or another member of the same program for the same topics. After a
-        restart of the coordinator one that has not come back yet keeps its place from those who had none.
+        restart of the coordinator one that has not come back yet keeps its place from those who had none. None also
+        when the comparison is not through.
         """
-        request = registration.request
+        request, comparison.is_through = registration.request, True
         known = group.members.get(member_id)
         is_other = known is not None and known.facts.incarnation != request.incarnation
         if is_other and self._is_connected(group, member_id):
             return member_id
-        others = rivals(group, request, member_id)
+        others = rivals(group, request, member_id, comparison)
         return next((other for other in others if self._keeps_place(group, other, is_new=known is None)), None)
 
     def _keeps_place(self, group: GroupState, member_id: str, *, is_new: bool) -> bool:

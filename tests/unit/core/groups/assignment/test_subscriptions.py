@@ -6,7 +6,6 @@ from coordinator.core.groups.assignment import subscriptions
 from coordinator.core.groups.assignment.subscriptions import (
     MAX_PATTERN_LENGTH,
     MAX_PATTERN_SIZE,
-    matching_topics,
     why_bad_pattern,
     why_costly_pattern,
 )
@@ -95,7 +94,9 @@ def test_member_whose_costly_pattern_is_in_a_log_comes_back(monkeypatch: pytest.
 
 
 def test_pattern_matches_whole_names_and_passes_over_exclusions() -> None:
-    assert matching_topics("fl.*|x", ["flat"], ["flights", "flat", "a-fl", "x", "xx"]) == ("flights", "x")
+    world = NodeWorld({"flights": 1, "flat": 1, "a-fl": 1, "x": 1, "xx": 1})
+    m1 = join_by_pattern(world, "m1", "fl.*|x", "flat")
+    assert sorted(m1.owned) == [("flights", 0), ("x", 0)]
 
 
 def test_member_by_pattern_reads_every_topic_that_matches() -> None:

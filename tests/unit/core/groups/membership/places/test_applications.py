@@ -2,7 +2,8 @@
 
 import pytest
 
-from coordinator.core.groups.membership.places.applications import overlap
+from coordinator.core.groups.assignment.comparison import Comparison
+from coordinator.core.meter import Meter
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import Probe, RegisterConsumerResponse
 from coordinator.protocol.parts import Subscription
@@ -162,6 +163,12 @@ def test_successor_of_a_member_that_is_gone_comes_back_first_after_a_restart() -
 TOPICS, OTHER, PATTERN = Subscription(("t", "u")), Subscription(("v",)), Subscription(pattern="t.*")
 
 
+def do_overlap(one: Subscription, another: Subscription) -> bool | None:
+    world = NodeWorld({"t": 1})
+    world.join("m1", subscription=one, wait_for_topics=True)
+    return Comparison(Meter()).overlap(another, "m1", world.group().members["m1"].facts)
+
+
 @pytest.mark.parametrize(
     ("one", "another", "do"),
     [
@@ -182,4 +189,4 @@ TOPICS, OTHER, PATTERN = Subscription(("t", "u")), Subscription(("v",)), Subscri
 def test_subscriptions_overlap_where_they_may_have_a_partition_in_common(
     one: Subscription, another: Subscription, do: bool
 ) -> None:
-    assert overlap(one, another) is overlap(another, one) is do
+    assert do_overlap(one, another) is do_overlap(another, one) is do
