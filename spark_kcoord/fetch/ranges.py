@@ -251,7 +251,7 @@ class _Reading:
             self._compare(progress)
 
     def _fail_by_metadata(self, progress: RangeProgress, error: kafka_errors.KafkaError) -> None:
-        if error.errno in TOPIC_GONE:
+        if getattr(error, "errno", None) in TOPIC_GONE:
             self._stale.add(progress.wanted.topic)
             progress.miss(error, time.monotonic())
         else:

@@ -153,7 +153,8 @@ class Brokers:
             return False
         answer = self._answer(reading)
         if answer.error is not None:
-            if self._topic(progress.wanted) is None and answer.error.errno in TOPIC_GONE:
+            errno = getattr(answer.error, "errno", None)
+            if self._topic(progress.wanted) is None and errno in TOPIC_GONE:
                 progress.miss(answer.error, now)  # metadata is asked again, and says so too
             elif progress.fail(answer.error, now):
                 self._compare(progress, now)
