@@ -82,6 +82,8 @@ class Finder:
     def __init__(self, address: NodeAddress, catalog: Catalog, rack: ShardRack) -> None:
         self.hold_ms = 0
         self.neighbours = Neighbours()
+        self.due_ms: int | None = None
+        """The time at which the first held question is answered whatever is known then, None while none is held."""
         self._address = address
         self._catalog = catalog
         self._rack = rack
@@ -91,11 +93,6 @@ class Finder:
         self._standings: dict[int, _Standing | None] = {}
         """The shards with held questions as they were known when all of these were last looked at, or came; None where
         that differs."""
-
-    @property
-    def due_ms(self) -> int | None:
-        """The time at which the first held question is answered whatever is known then, None while none is held."""
-        return self._held.due_ms
 
     def find(self, event: RequestArrived, request: FindCoordinator, now_ms: int) -> FindCoordinatorResponse | None:
         """Return the answer to a question, None when it is held."""
@@ -111,6 +108,7 @@ class Finder:
         if self._standings.setdefault(shard, standing) != standing:
             self._standings[shard] = None
         self._held.hold(shard, request.leader_epoch, hold_ms, event, now_ms)
+        self.due_ms = self._held.due_ms
         return None
 
     # ---- held questions ---------------------------------------------------------------------------------------------
@@ -138,6 +136,7 @@ class Finder:
                         answer = self._answer(shard) if is_told else self._answer_unknown(shard)
                         answers[shard, is_told] = answer
                     yield event, self._for(event.connection_id, answer)
+        self.due_ms = self._held.due_ms
 
     def _changed(self) -> list[Row]:
         """Return the held questions about shards of which something else is known than when they were looked at."""

@@ -204,27 +204,28 @@ def test_records_that_were_decided_before_the_node_stops_are_written() -> None:
     assert world.done == [("append", 2, 10, 0, (b"a",))]
 
 
-def test_what_the_server_tells_reaches_the_node_and_each_registration_has_an_id_of_its_own() -> None:
+def test_what_the_server_tells_reaches_the_node_and_a_registration_without_an_id_has_one_of_its_own() -> None:
     def register(member_id: str) -> RegisterConsumer:
         return RegisterConsumer("g", member_id, "i", Subscription(("t",)), "c", 1, 10_000, 1000)
 
     def act(on: World) -> None:
         on.driver.connection_opened(1, "h", ANONYMOUS)
         on.driver.request_received(1, 5, register(""))
-        on.driver.request_received(1, 6, register("m1"))
-        on.driver.request_received(1, 7, ListGroups())
+        on.driver.request_received(1, 6, register(""))
+        on.driver.request_received(1, 7, register("m1"))
+        on.driver.request_received(1, 8, ListGroups())
         on.driver.connection_closed(1, "it closed its connection")
 
-    opened, nameless, named, listing, closed = play(lambda *_: [], act).node.events
+    opened, nameless, another, named, listing, closed = play(lambda *_: [], act).node.events
     assert isinstance(opened, ConnectionOpened)
     assert opened.host == "h"
     assert isinstance(nameless, RequestArrived)
-    assert len(nameless.fresh_id) == 32
-    assert isinstance(named, RequestArrived)
-    assert isinstance(listing, RequestArrived)
-    assert len(named.fresh_id) == 32
-    assert named.fresh_id != nameless.fresh_id
-    assert listing.fresh_id == ""
+    assert isinstance(another, RequestArrived)
+    assert len(nameless.fresh_id) == len(another.fresh_id) == 32
+    assert another.fresh_id != nameless.fresh_id
+    for without in (named, listing):
+        assert isinstance(without, RequestArrived)
+        assert without.fresh_id == ""
     assert isinstance(closed, ConnectionClosed)
     assert closed.why == "it closed its connection"
 

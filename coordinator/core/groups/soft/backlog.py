@@ -121,7 +121,7 @@ class Backlog:
             member_id = next(iter(self.members))
             if self._rest is None:
                 left -= _SETTLED_FOR_ONE_THAT_MOVES
-                settled = self._settled(group, member_id, keeps_all)
+                settled = self._settled(group, member_id, keeps_all) if self.is_close else 0
                 if 0 < settled < left:
                     left -= settled
                 else:
@@ -136,7 +136,7 @@ class Backlog:
     def _settled(self, group: GroupState, member_id: str, keeps_all: Callable[[GroupState, PartitionSet], bool]) -> int:
         """Return how many partitions a member has, if it has all of its target and keeps it; else 0."""
         member, owned = group.members.get(member_id), group.owned_by(member_id)
-        is_settled = self.is_close and member is not None and owned == member.target and keeps_all(group, owned)
+        is_settled = member is not None and owned == member.target and keeps_all(group, owned)
         return len(owned) if is_settled else 0
 
     def _to_look_at(self, group: GroupState, member_id: str) -> Iterator[TopicPartition] | None:
