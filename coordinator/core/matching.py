@@ -21,7 +21,9 @@ _COMPILING: Final = 100
 """The cost of an instruction of a pattern that is read."""
 KEPT_PATTERNS: Final = 1_000
 KEPT_TOPICS: Final = 1_000_000
-"""The patterns whose topics are remembered, and the topics of all of them; those asked for longest ago go first."""
+KEPT_NAMES: Final = 500_000
+"""The patterns whose topics are remembered, the topics of all of them, and the names of all listings on which they were
+found, but for the last ones and those not through; patterns asked for longest ago go first."""
 
 _PATTERN_BYTES: Final = 1 << 20
 
@@ -87,6 +89,10 @@ class Matching:
         self._matched: dict[str, _Matched] = {}
         """By pattern; the one asked for last is the last."""
         self._count = 0
+        self._listings: dict[int, int] = {}
+        """The number of patterns that were asked for last on each listing, by its identity."""
+        self._names = 0
+        """The names of all these listings."""
         self._in_order: tuple[frozenset[str], tuple[str, ...]] = (frozenset(), ())
         self._news: tuple[frozenset[str], frozenset[str], tuple[str, ...]] = (frozenset(), frozenset(), ())
 
@@ -97,6 +103,7 @@ class Matching:
             return None
         if matched is None:
             matched = _Matched(names, Names(pattern, iter(self._sorted(names)), self._meter))
+            self._note(names, 1)
         else:
             self._count -= len(matched.found)
             del self._matched[pattern]
@@ -107,13 +114,45 @@ class Matching:
             news = self._new_names(matched.names, names)
             matched.found = [name for name in matched.found if name in names]
             self._meter.match(len(matched.found))
+            self._note(names, 1)
+            self._note(matched.names, -1)
             matched.names, matched.topics = names, None
             matched.left = Names(pattern, iter(news), self._meter)
             is_through = matched.go_on()
         self._count += len(matched.found)
         while len(self._matched) > 1 and (len(self._matched) > KEPT_PATTERNS or self._count > KEPT_TOPICS):
-            self._count -= len(self._matched.pop(next(iter(self._matched))).found)
+            self._forget(next(iter(self._matched)))
+        if self._names > KEPT_NAMES:
+            self._forget_listings(names)
         return matched.topics if is_through else None
+
+    def _forget(self, pattern: str) -> None:
+        matched = self._matched.pop(pattern)
+        self._count -= len(matched.found)
+        self._note(matched.names, -1)
+
+    def _forget_listings(self, newest: frozenset[str]) -> None:
+        """Forget old listings while there are too many, but for those that patterns are being held against.
+
+        Of these each shard may have one, and they would have each other begin anew for ever.
+        """
+        through = [pattern for pattern, each in self._matched.items() if each.topics is not None]
+        for pattern in through:
+            if self._names <= KEPT_NAMES or len(self._listings) <= 2:
+                return
+            if self._matched[pattern].names is not newest:
+                self._forget(pattern)
+
+    def _note(self, names: frozenset[str], patterns: int) -> None:
+        """Count the patterns of a listing, which is kept as long as there is one."""
+        key = id(names)
+        before = self._listings.get(key, 0)
+        if before == 0:
+            self._names += len(names)
+        self._listings[key] = before + patterns
+        if self._listings[key] == 0:
+            del self._listings[key]
+            self._names -= len(names)
 
     def _sorted(self, names: frozenset[str]) -> tuple[str, ...]:
         if self._in_order[0] is not names:

@@ -93,3 +93,30 @@ def test_topics_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> No
     for pattern in ("a.*", "b.*", ".*"):
         steps_for(found, work, pattern, NAMES)
     assert list(found._matched) == [".*"]
+
+
+def test_listings_of_patterns_that_nobody_asks_for_any_more_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "KEPT_NAMES", 5 * len(NAMES))
+    work = Meter()
+    found = Matching(work)
+    listings = [NAMES | {f"a-new-{number}"} for number in range(20)]
+    for number, names in enumerate(listings):
+        steps_for(found, work, f"a.*|{number}", names)
+        assert steps_for(found, work, "b.*", names)[1] == 1
+    kept = {id(matched.names): len(matched.names) for matched in found._matched.values()}
+    assert id(listings[-1]) in kept
+    assert sum(kept.values()) <= 5 * len(NAMES)
+    assert sum(kept.values()) == found._names
+
+
+def test_patterns_that_are_being_matched_on_many_listings_do_not_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matching, "KEPT_NAMES", 1)
+    monkeypatch.setattr(meter, "MATCHED_AT_ONCE", 10_000)
+    work = Meter()
+    found, left = Matching(work), {f"a.*|{number}": NAMES | {f"new-{number}"} for number in range(5)}
+    for _ in range(100):
+        for pattern, names in list(left.items()):
+            work.matched = 0
+            if found.topics(pattern, names) is not None:
+                del left[pattern]
+    assert not left
