@@ -28,6 +28,9 @@ class Comparison:
         self._apart: set[tuple[str, tuple[str, ...]]] = set()
         """Patterns with names of which they match none."""
         self._under_way: tuple[MemberFacts, tuple[str, ...], Names] | None = None
+        self._names: frozenset[str] | None = None
+        self._partitions: frozenset[tuple[str, int]] | None = None
+        """All that the registration names, which is the same whoever it is compared with."""
 
     def overlap(self, subscription: Subscription, member_id: str, facts: MemberFacts) -> bool | None:
         """Return whether both may come to stand for a partition in common, None when that is to be asked once more.
@@ -51,18 +54,26 @@ class Comparison:
             return self._matches(facts, one.pattern, one.exclusions, another)
         if another.pattern is not None:
             return self._matches(facts, another.pattern, another.exclusions, one)
+        self._note(another)
         if one.partitions and another.partitions:
-            self._meter.match(_COMPARED * len(another.partitions))
-            return not set(one.partitions).isdisjoint(another.partitions)
-        names = named_topics(another)
-        self._meter.match(_COMPARED * len(names))
-        return not set(named_topics(one)).isdisjoint(names)
+            if self._partitions is None:
+                self._note(one)
+                self._partitions = frozenset(one.partitions)
+            return not self._partitions.isdisjoint(another.partitions)
+        if self._names is None:
+            self._note(one)
+            self._names = frozenset(named_topics(one))
+        return not self._names.isdisjoint(named_topics(another))
+
+    def _note(self, named: Subscription) -> None:
+        """Count a look at all that a subscription names."""
+        self._meter.match(_COMPARED * (len(named.topics) + len(named.partitions)))
 
     def _matches(self, facts: MemberFacts, pattern: str, exclusions: Iterable[str], named: Subscription) -> bool | None:
         if self._under_way is None or self._under_way[0] is not facts:
             excluded = frozenset(exclusions)
             names = tuple(name for name in named_topics(named) if name not in excluded)
-            self._meter.match(_COMPARED * len(names))
+            self._note(named)
             if (pattern, names) in self._apart:
                 return False
             self._under_way = facts, names, Names(pattern, iter(names), self._meter)
