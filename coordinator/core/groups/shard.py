@@ -290,7 +290,7 @@ class Shard:
                 self._membership.topics.listed(group_id)
             self._membership.take_turns()
         answered = set(event.topics) | event.absent | set(event.refused)
-        for registration in self.desk.registrations.values():
+        for registration in self._membership.turns.others(self.desk.registrations.values()):
             is_matched = event.is_whole and registration.request.subscription.pattern is not None
             if is_matched or not answered.isdisjoint(registration.topics):
                 self.desk.known.append((registration, event))

@@ -5,7 +5,7 @@ served until it is through, so that each has its turn. A registration is begun w
 some members in each.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coordinator.core.events import TopicsRead
@@ -79,6 +79,10 @@ class PatternTurns:
         """Return the turn for which a registration waits, if it does."""
         turn = self._turns.get(registration.connection_id)
         return turn if isinstance(turn, RegistrationTurn) and turn.registration is registration else None
+
+    def others(self, registrations: Iterable[Registration]) -> Iterator[Registration]:
+        """Yield those of some registrations that wait for no turn: they may wait for Kafka."""
+        return (registration for registration in registrations if self.of_registration(registration) is None)
 
     def group_waits(self, group_id: str, members: Iterable[str], *, is_listed: bool) -> None:
         """Have members of a group wait, behind those that do; `is_listed` says that there are other topics now."""

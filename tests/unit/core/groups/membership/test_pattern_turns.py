@@ -114,6 +114,19 @@ def test_registration_whose_connection_closes_is_waited_for_no_longer(matches: M
     assert not any(shard._membership.turns for shard in world.node._shards)
 
 
+def test_kafkas_answers_are_not_kept_for_registrations_that_wait_for_a_turn(matches: Matches) -> None:
+    world = NodeWorld(TOPICS, limits=Limits(slice_members=1))
+    world.join("m0", group_id="g0", subscription=Subscription(pattern="f00"))
+    waiting = [registering(world, f"m{n}", subscription=Subscription(pattern=f"f.*|{n}")) for n in range(1, 4)]
+    for _ in range(5):
+        world.poll_topics()
+    assert [member.answer(number) for member, number in waiting] == [None, None, None]
+    assert not any(shard.desk.known for shard in world.node._shards)
+    world.settle()
+    assert world.group().members.keys() == {"m1", "m2", "m3"}
+    assert matches.most <= FEW
+
+
 def test_topics_that_come_are_matched_for_all_groups_in_steps(matches: Matches) -> None:
     world = NodeWorld(TOPICS)
     members = [world.join("m", group_id=f"g{n}", subscription=Subscription(pattern=f"f.*|{n}")) for n in range(10)]
