@@ -27,11 +27,14 @@ class RegistrationTurn:
 class GroupTurn:
     """A group with members whose patterns are still to be matched, and the topics found for others of this listing.
 
-    These are by pattern, exclusions and, where rights are asked for, principal.
+    These are by pattern, exclusions and, where rights are asked for, principal. Members that are to be matched `again`,
+    since there is another listing, wait behind whoever waits now: their group goes before nobody for ever.
     """
 
     group_id: str
-    members: dict[str, None] = field(default_factory=dict)
+    members: dict[str, None]
+    again: dict[str, None] = field(default_factory=dict)
+    listing: int | None = None
     matched: dict[tuple[str, tuple[str, ...], str], tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -59,6 +62,8 @@ class PatternTurns:
                 match(turn)
                 if not turn.members:
                     self.end(turn.group_id)
+                    if turn.again:
+                        self._turns[turn.group_id] = GroupTurn(turn.group_id, turn.again)
                 continue
             connection_id = turn.registration.connection_id
             connection = desk.connections.get(connection_id)
@@ -84,13 +89,14 @@ class PatternTurns:
         """Yield those of some registrations that wait for no turn: they may wait for Kafka."""
         return (registration for registration in registrations if self.of_registration(registration) is None)
 
-    def group_waits(self, group_id: str, members: Iterable[str], *, is_listed: bool) -> None:
-        """Have members of a group wait, behind those that do; `is_listed` says that there are other topics now."""
-        turn = self._turns.setdefault(group_id, GroupTurn(group_id))
+    def group_waits(self, group_id: str, members: Iterable[str]) -> None:
+        """Have members of a group wait, behind all who do; those that wait already keep their place."""
+        turn = self._turns.get(group_id)
+        if turn is None:
+            self._turns[group_id] = GroupTurn(group_id, dict.fromkeys(members))
+            return
         assert isinstance(turn, GroupTurn), "groups have names"
-        turn.members.update(dict.fromkeys(members))
-        if is_listed:
-            turn.matched.clear()
+        turn.again.update((member_id, None) for member_id in members if member_id not in turn.members)
 
     def end(self, key: int | str) -> bool:
         """Have a registration, by its connection, or a group wait no longer; return whether it did."""

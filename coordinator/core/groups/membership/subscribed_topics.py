@@ -139,7 +139,7 @@ class SubscribedTopics:
         assert old is not None, "a pattern is matched once Kafka has said what topics there are"
         assert before is not None, "another pattern is matched before it counts"
         if self._desk.catalog.all_topics is not None:
-            self._turns.group_waits(group_id, [old.facts.member_id], is_listed=False)
+            self._turns.group_waits(group_id, [old.facts.member_id])
             self._desk.timers.set(Timer(TimerKind.REST, ""), self._desk.now_ms)
         return before
 
@@ -148,12 +148,17 @@ class SubscribedTopics:
         desk = self._desk
         group = desk.group(group_id)
         assert group is not None
+        soft, listing = desk.soft_of(group_id), self._listing
+        if soft.matched_listing != listing:
+            soft.matched_listing = listing
+            self._turns.group_waits(group_id, group.members)
+
+    @property
+    def _listing(self) -> int:
+        """A number that stands for the topics that there are, and for who may describe which."""
+        desk = self._desk
         # Both numbers only grow, so that their sum is another one once either has.
-        mark = desk.catalog.listings + (0 if desk.authorizer is None else desk.authorizer.changes)
-        soft = desk.soft_of(group_id)
-        if soft.matched_listing != mark:
-            soft.matched_listing = mark
-            self._turns.group_waits(group_id, group.members, is_listed=True)
+        return desk.catalog.listings + (0 if desk.authorizer is None else desk.authorizer.changes)
 
     def match_patterns(self, turn: GroupTurn) -> bool:
         """Match the patterns of members of a group anew, and return whether they stand for other topics now.
@@ -165,6 +170,9 @@ class SubscribedTopics:
         if group is None or desk.catalog.all_topics is None:
             turn.members.clear()  # the next listing of all topics has other names, and begins anew
             return False
+        if turn.listing != self._listing:
+            turn.listing = self._listing
+            turn.matched.clear()
         changed: dict[tuple[str, ...], list[str]] = {}
         for member_id in list(turn.members):
             member = group.members.get(member_id)

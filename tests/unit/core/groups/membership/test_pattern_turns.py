@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from coordinator.core import matching, meter
+from coordinator.core.events import Ticked
 from coordinator.core.groups.assignment import subscriptions
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
@@ -135,6 +136,24 @@ def test_topics_that_come_are_matched_for_all_groups_in_steps(matches: Matches) 
     poll(world)
     for member in members:
         assert sorted(member.owned) == [(topic, 0) for topic in sorted(world.kafka.topics)]
+    assert matches.most <= FEW
+
+
+def test_group_that_is_matched_anew_all_the_time_keeps_nobody_waiting(matches: Matches) -> None:
+    world = NodeWorld(TOPICS, shards=1)
+    members = [world.join(f"m{n}", subscription=Subscription(pattern=f"f.*|{n}")) for n in range(10)]
+    newcomer, number = None, 0
+    for poll_number in range(60):
+        world.kafka.topics[f"f-new-{poll_number}"] = 1
+        world.poll_topics()
+        if newcomer is None:
+            newcomer, number = registering(world, "n", group_id="other", subscription=Subscription(pattern="f0."))
+        for _ in range(4):
+            world.happen(Ticked(world.now_ms + world.wall_offset_ms, is_behind=False))
+    assert newcomer is not None
+    assert isinstance(newcomer.answer(number), RegisterConsumerResponse)
+    world.settle()
+    assert {topic for member in members for topic, _ in member.owned} == world.kafka.topics.keys()
     assert matches.most <= FEW
 
 
