@@ -29,6 +29,8 @@ _COMPARED: Final = 200
 """The cost of a member whose pattern was matched for another one already."""
 _FOUND: Final = 20
 """The cost of a topic that is found for another pattern, or with other exclusions."""
+_ASKED_ABOUT: Final = 100
+"""The cost of a topic that is found where rights are asked for, also if it is not shown then."""
 _LOOKED_AT: Final = 500
 """The cost of a topic that a group is to read, and looks at."""
 
@@ -95,12 +97,16 @@ class SubscribedTopics:
 
         No pattern matches topics that the principal may not describe.
         """
-        desk = self._desk
         assert subscription.pattern is not None
-        assert desk.catalog.all_topics is not None
-        topics = desk.matching.topics(subscription.pattern, desk.catalog.all_topics)
-        if topics is None:
-            return None
+        topics = self._found(subscription.pattern)
+        return None if topics is None else self._shown(topics, subscription, principal)
+
+    def _found(self, pattern: str) -> tuple[str, ...] | None:
+        assert self._desk.catalog.all_topics is not None
+        return self._desk.matching.topics(pattern, self._desk.catalog.all_topics)
+
+    def _shown(self, topics: tuple[str, ...], subscription: Subscription, principal: Principal) -> tuple[str, ...]:
+        desk = self._desk
         if subscription.exclusions:
             excluded = frozenset(subscription.exclusions)
             topics = tuple(topic for topic in topics if topic not in excluded)
@@ -203,10 +209,11 @@ class SubscribedTopics:
             return topics
         subscription = Subscription(pattern=facts.pattern, exclusions=facts.exclusions)
         principal = Principal.parse(facts.principal) if facts.principal else ANONYMOUS
-        topics = self._matching(subscription, principal)
-        if topics is None:
+        found = self._found(facts.pattern)
+        if found is None:
             return None
-        desk.meter.match(_FOUND * len(topics))
+        desk.meter.match((_FOUND if desk.authorizer is None else _ASKED_ABOUT) * len(found))
+        topics = self._shown(found, subscription, principal)
         most = desk.limits.pattern_max_topics
         if len(topics) > most:
             why = (

@@ -9,6 +9,10 @@ from coordinator.core.events import Ticked
 from coordinator.core.groups.assignment import subscriptions
 from coordinator.core.limits import Limits
 from coordinator.core.node import Node
+from coordinator.core.security.acl import Acl, Matcher
+from coordinator.core.security.acl_file import parse_rules
+from coordinator.core.security.authorizer import Authorizer
+from coordinator.core.security.principal import Principal
 from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import RegisterConsumerResponse
 from coordinator.protocol.parts import Subscription
@@ -18,6 +22,11 @@ from tests.helpers.node_world import NodeWorld
 TOPICS = {f"f{number:02}": 1 for number in range(30)}
 PATTERN = Subscription(pattern="f.*")
 FEW = 3
+RULES = """
+allow User:* read group prefix g
+allow User:* describe topic literal f00
+allow User:* describe topic literal f-seen
+"""
 
 
 class Matches:
@@ -155,6 +164,30 @@ def test_group_that_is_matched_anew_all_the_time_keeps_nobody_waiting(matches: M
     world.settle()
     assert {topic for member in members for topic, _ in member.owned} == world.kafka.topics.keys()
     assert matches.most <= FEW
+
+
+def test_rights_on_topics_that_match_are_asked_for_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = NodeWorld(TOPICS, authorizer=Authorizer(Acl(parse_rules(RULES))))
+    for number in range(10):
+        who = Principal(f"u{number}")
+        world.join("m", group_id=f"g{number}", subscription=Subscription(pattern="f.*"), principal=who)
+    asked, allows, step = [0], Matcher.allows, Node.step
+
+    def counted(self: Matcher, name: str) -> bool:
+        asked[-1] += 1
+        return allows(self, name)
+
+    def stepped(self: Node, *arguments: Any) -> Any:
+        asked.append(0)
+        return step(self, *arguments)
+
+    monkeypatch.setattr(Matcher, "allows", counted)
+    monkeypatch.setattr(Node, "step", stepped)
+    monkeypatch.setattr(meter, "MATCHED_AT_ONCE", 3_000)
+    world.kafka.topics["f-seen"] = 1
+    poll(world)
+    assert [sorted(world.group(f"g{n}").members["m"].facts.topics) for n in range(10)] == [["f-seen", "f00"]] * 10
+    assert 0 < max(asked) <= len(world.kafka.topics)
 
 
 def test_members_of_one_group_with_other_patterns_are_matched_in_steps(matches: Matches) -> None:
