@@ -166,6 +166,21 @@ def test_group_that_is_matched_anew_all_the_time_keeps_nobody_waiting(matches: M
     assert matches.most <= FEW
 
 
+def test_members_of_one_pattern_are_matched_on_the_newest_listing_whenever_their_turn_was_begun(
+    matches: Matches,
+) -> None:
+    world = NodeWorld(TOPICS, shards=1)
+    members = [world.join(f"m{n}", subscription=PATTERN) for n in range(10)]
+    for number in range(10):
+        world.kafka.topics[f"f-new-{number}"] = 1
+        world.poll_topics()
+        world.happen(Ticked(world.now_ms + world.wall_offset_ms, is_behind=False))
+    world.settle()
+    found = {world.group().members[member.member_id].facts.topics for member in members}
+    assert found == {tuple(sorted(world.kafka.topics))}
+    assert matches.most <= FEW
+
+
 def test_rights_on_topics_that_match_are_asked_for_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     world = NodeWorld(TOPICS, authorizer=Authorizer(Acl(parse_rules(RULES))))
     for number in range(10):
