@@ -183,6 +183,11 @@ class Held:
         if self.committed is not None:
             self.committed = max(self.committed, offset)
 
+    def take_commit(self, offset: int, topic_id: str) -> None:
+        """Note that an offset was committed, unless that is of another topic of its name than what is read now."""
+        if not topic_id or self.found_id in (None, topic_id):
+            self.committed = max(self.committed or 0, offset)
+
     def be_of(self, topic_id: str | None) -> None:
         """Note of which topic the position is; what was known of another topic of its name is forgotten."""
         self.named_id = topic_id

@@ -494,7 +494,7 @@ class ConsumerMachine:
             if result.error is not ErrorCode.NONE:
                 continue
             if held is not None and held.grant.owner_epoch == one.owner_epoch:
-                held.committed = max(held.committed or 0, one.offset)
+                held.take_commit(one.offset, one.topic_id)
             elif one.owner_epoch is not None:
                 away = (key, one.owner_epoch)
                 self._committed_away[away] = max(self._committed_away.get(away, 0), one.offset)

@@ -1,5 +1,7 @@
 """A topic that is deleted and made again under a consumer that reads it by hand: all records of the new one come."""
 
+import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,8 +12,9 @@ from coordinator.protocol.errors import ErrorCode
 from coordinator.protocol.messages import CommitOffsets, CommitOffsetsResponse, FetchOffsets, FetchOffsetsResponse
 from coordinator.protocol.parts import CommittedOffset, PartitionResult
 from kcoord import TopicPartition, errors
+from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.fetch.tailing.fetched import OutOfRange
-from tests.helpers.fake_consuming import Rig
+from tests.helpers.fake_consuming import AsyncRig, Rig
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 P0 = TopicPartition("t", 0)
@@ -173,6 +176,41 @@ def test_what_was_read_of_the_new_topic_is_committed_though_the_group_was_furthe
         rig.commit({P0: 2})
         rig.commit()
         assert commits(coordinator) == [6, 2, 3]
+
+
+def test_a_commit_of_the_old_topic_whose_answer_comes_late_is_no_bound_of_commits_in_the_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_asked, may_answer, sent = threading.Event(), threading.Event(), []
+
+    def answer(_: Any, request: Any, __: float) -> Any:
+        if isinstance(request, FetchOffsets):
+            return FetchOffsetsResponse(offsets=())
+        sent.append(request.offsets[0].offsets)
+        is_asked.set()
+        assert may_answer.wait(60)
+        return CommitOffsetsResponse(accepted=1)
+
+    monkeypatch.setattr(asking, "ask_coordinators", answer)
+
+    async def main() -> None:
+        async with AsyncRig({P0: 6}, (), bootstrap_servers="k:1") as rig:
+            rig.kafka.topic_id = "old"
+            await rig.assign({P0: 4})
+            assert await rig.offsets() == [(0, 4), (0, 5)]
+            committing = asyncio.create_task(rig.commit())
+            while not is_asked.is_set():
+                await asyncio.sleep(0.001)
+            rig.kafka.news_now = [OutOfRange(P0, rig.kafka.wanted[P0].token, 6, is_new_topic=True)]
+            rig.kafka.topic_id, rig.kafka.ends = "new", {P0: 3}
+            assert [at for _ in range(4) for _, at in await rig.offsets()] == [0, 1, 2]
+            may_answer.set()
+            await committing
+            await rig.commit({P0: 2})
+            await rig.commit()
+            assert sent == [(6,), (2,), (3,)]
+
+    asyncio.run(main())
 
 
 def test_a_position_in_the_old_topic_is_not_committed_for_the_new_one() -> None:
