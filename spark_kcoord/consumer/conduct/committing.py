@@ -123,13 +123,16 @@ class Committer:
 
     def send(self) -> None:
         """Have the next of those go out that nobody waits for, and take what was answered."""
+        self._take_answers()
+        following = self._async.next_to_send() if self._is_member() else None
+        if following is not None:
+            self._send(following)
+
+    def _take_answers(self) -> None:
         for committing, futures in list(self._out):
             if all(future.done() for future in futures):
                 self._out.remove((committing, futures))
                 self._async.answered(committing, self._outcome(committing, futures))
-        following = self._async.next_to_send() if self._is_member() else None
-        if following is not None:
-            self._send(following)
 
     def run_callbacks(self) -> Flow[None]:
         """Tell those who gave callbacks what came of their commits."""
@@ -216,6 +219,7 @@ class Committer:
 
     def _know_committed(self) -> None:
         """Take up to where the group is by what went with pings, and by commits of calls that did not hear of it."""
+        self._take_answers()
         for asked, futures in list(self._given_up):
             if not all(future.done() for future in futures):
                 continue

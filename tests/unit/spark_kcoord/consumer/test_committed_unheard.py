@@ -69,6 +69,18 @@ def test_the_answer_of_a_commit_that_was_cancelled_counts(error: ErrorCode) -> N
     asyncio.run(main())
 
 
+def test_the_answer_of_a_commit_that_nobody_waits_for_counts_before_a_poll_takes_it() -> None:
+    rig = Rig(enable_auto_commit=False)
+    rig.poll()
+    rig.commit_async()
+    rig.seek(P0, 3)
+    rig.commit()
+    with pytest.raises(errors.CommitRefusedError, match="before the group's offset 10"):
+        rig.commit({P0: 5})
+    assert [[one.offset for one in offsets] for offsets in rig.member.committed] == [[10]]
+    rig.close()
+
+
 def test_a_commit_that_was_cancelled_and_fails_counts_for_nothing() -> None:
     async def main() -> None:
         async with AsyncRig(enable_auto_commit=False) as rig:
