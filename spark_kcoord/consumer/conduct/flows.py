@@ -354,7 +354,7 @@ class Flows:
                 raise
             except BaseException as raised:  # noqa: BLE001 - the rest is done all the same
                 error = error or raised
-        if self.subscription is before or self.is_closing:
+        if self.subscription is before:
             self.subscription, self.listener = NOTHING, None
         self._growth.forget()
         self.machine.assign(())

@@ -11,6 +11,8 @@ from spark_kcoord.consumer import errors
 from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.conduct.kafka import Lookup
 from spark_kcoord.consumer.values import TopicPartition
+from spark_kcoord.errors import MemberClosedError
+from spark_kcoord.member.settings import MemberSettings
 from tests.helpers.fake_consuming import AsyncRig
 
 U0 = TopicPartition("u", 0)
@@ -110,5 +112,35 @@ def test_a_consumer_that_is_being_stopped_takes_no_subscription() -> None:
         listener.may_end.set()
         await stopping
         assert len(rig.members) == 1
+
+    asyncio.run(main())
+
+
+def test_a_stop_leaves_the_group_of_a_subscription_that_was_made_while_another_task_unsubscribed() -> None:
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def close() -> None:
+        has_begun.set()
+        assert may_end.wait(LONG_S)
+
+    def refuse(_: MemberSettings) -> None:
+        raise MemberClosedError("it is closed")
+
+    async def main() -> None:
+        rig = AsyncRig()
+        await rig.getmany()
+        first = rig.member
+        first.close, first.resubscribe = close, refuse  # type: ignore[method-assign]
+        unsubscribing = asyncio.create_task(rig.unsubscribe())
+        while not has_begun.is_set():
+            await asyncio.sleep(0.001)
+        first.close = lambda: None  # type: ignore[method-assign]
+        rig.subscribe(["u"])
+        stopping = asyncio.create_task(rig.stop())
+        await asyncio.sleep(0)
+        may_end.set()
+        await unsubscribing
+        await stopping
+        assert [member.left_with is None for member in rig.members] == [False, False]
 
     asyncio.run(main())
