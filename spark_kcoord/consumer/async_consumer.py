@@ -111,7 +111,8 @@ class AsyncConsumer(Looks, AsyncShell):
                 left_ms = None if timeout_ms is None else left_s * 1000
                 await self._drive(self._calls.close(autocommit, left_ms, counts_last=counts_last))
         except _NoTurnError:
-            _log.warning("Another task's call has not ended in %d ms: %r is closed without it.", timeout_ms, self)
+            if not self._is_ending:
+                _log.warning("Another task's call has not ended in %d ms: %r is closed without it.", timeout_ms, self)
         finally:
             if not self._is_ending:
                 self._flows.end_at_once()

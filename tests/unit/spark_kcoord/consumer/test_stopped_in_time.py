@@ -104,7 +104,9 @@ def test_a_static_member_keeps_its_place_when_its_stop_is_cancelled_before_its_t
     asyncio.run(main())
 
 
-def test_a_stop_that_has_begun_is_left_alone_by_one_that_does_not_get_its_turn() -> None:
+def test_a_stop_that_has_begun_is_left_alone_by_one_that_does_not_get_its_turn(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def main() -> None:
         listener, rig = Slow(), AsyncRig(topics=())
         rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
@@ -116,7 +118,7 @@ def test_a_stop_that_has_begun_is_left_alone_by_one_that_does_not_get_its_turn()
         stopping = asyncio.create_task(rig.stop())
         await listener.is_told.wait()
         await rig.stop(timeout_ms=10)
-        assert (rig.member.left_with, stopping.done()) == (None, False)
+        assert (rig.member.left_with, stopping.done(), caplog.text) == (None, False, "")
         listener.may_end.set()
         await stopping
         assert [one.offset for one in rig.member.left_with or ()] == [10]
