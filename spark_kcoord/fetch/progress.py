@@ -145,6 +145,7 @@ class RangeProgress:
 
     def take(self, answer: PartAnswer, now: float) -> RawPart | None:
         """Note an answer without an error; returns what there is to decode."""
+        self._gone_since = None  # metadata has named the topic, or nobody had been asked
         if answer.preferred_replica >= 0:
             self.replica = answer.preferred_replica
             return None
@@ -165,7 +166,7 @@ class RangeProgress:
         )
         self.position = records_end.next_offset
         self.last_epoch = records_end.leader_epoch
-        self._stalled_since = self._gone_since = None
+        self._stalled_since = None
         self._backoff = None
         return part
 

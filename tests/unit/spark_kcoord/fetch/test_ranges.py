@@ -14,6 +14,7 @@ from spark_kcoord.fetch.decoding.decode import COLUMNS
 from spark_kcoord.fetch.pool import ClientPool
 from spark_kcoord.fetch.progress import RangeProgress
 from spark_kcoord.fetch.ranges import read_ranges
+from spark_kcoord.fetch.requests import PartAnswer
 from spark_kcoord.fetch.topic_range import TopicRange
 from spark_kcoord.options.kafka_settings import KafkaSettings
 from tests.helpers.decoders import decoder as decoder
@@ -226,6 +227,17 @@ def test_metadata_that_names_the_topic_in_between_takes_back_that_it_is_gone() -
         progress.miss(UNKNOWN, float(second))
         progress.miss(UNKNOWN, second + 4.0)
         assert not progress.fail(UNKNOWN, second + 4.5)
+
+
+def test_answer_without_records_in_between_takes_back_that_a_topic_is_gone() -> None:
+    failing, passing = a_range(fail_on_data_loss=True), a_range(fail_on_data_loss=False)
+    for progress in (failing, passing):
+        progress.miss(UNKNOWN, 0.0)
+        progress.take(PartAnswer(None, readable_end=2, had_its_turn=True), 1.0)
+    failing.miss(UNKNOWN, 59.0)
+    with pytest.raises(KcoordError, match="cannot be read"):
+        passing.miss(UNKNOWN, 60.0)
+    assert (failing.position, passing.position) == (0, 0)
 
 
 def test_topic_that_is_missed_only_when_the_time_is_over_is_not_passed_over() -> None:
