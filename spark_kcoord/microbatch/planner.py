@@ -212,11 +212,10 @@ class BatchPlanner:
         if not self._topics.has_seen(assignment):
             yield from self._check_topics(start, assignment)
         finished = () if start == self._settled else self._not_yet_finished(start, assignment)
-        if not finished and not self._has_offers:
-            is_quiet = not assignment.partitions or (yield from self._is_quiet(assignment))
-            if is_quiet:
-                self._settled = start
-                return self._unchanged(start)
+        has_work = bool(finished) or self._has_offers
+        if not has_work and (not assignment.partitions or (yield from self._is_quiet(assignment))):
+            self._settled = start
+            return self._unchanged(start)
         usable = self._usable(assignment)
         self._done.keep(assignment.partitions)
         if self._run is not None:
@@ -405,6 +404,7 @@ class BatchPlanner:
             self._data_lost(one.why)
             if starts_anew(result):
                 has_new_starts = True
+                self._topics.note_given_up(owned)
             elif result.committed is not None:
                 self._done.note(owned, result.committed)
         if self._run is not None or self._frozen is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from coordinator.protocol.ids import TopicPartition
-from coordinator.protocol.parts import Claim
+from coordinator.protocol.parts import Claim, LostPosition
 from spark_kcoord.errors import KafkaAwayError
 from spark_kcoord.member.core.held.holdings import Assignment
 from spark_kcoord.microbatch.commands import Planning, ReadTopicIds, ask_topic_ids
@@ -47,6 +47,8 @@ class TopicWatch:
         self._read_to: dict[TopicPartition, int] = {}
         self._seen: Assignment | None = None
         self._gone: set[str] = set()
+        self._given_up: dict[TopicPartition, int] = {}
+        """The owner epochs of the newest grants whose positions were given up."""
         self._ask_at = float("-inf")
 
     @property
@@ -114,11 +116,20 @@ class TopicWatch:
         """Take note that Kafka knows topics, also some that it did not know before."""
         self._gone.difference_update(topics)
 
+    def note_given_up(self, lost: LostPosition) -> None:
+        """Take note that a grant was given up because Kafka does not have its position: the next one starts anew."""
+        self._given_up[lost.topic, lost.partition] = lost.owner_epoch
+
     def may_come_back(self, one: Claim) -> bool:
-        """Say whether a range that is not owned now is still asked for, of a topic that is there as far as is known."""
+        """Say whether a range that is not owned now is still asked for, of a topic that is there as far as is known.
+
+        One that was given up is not: the log may have grown over its position by the time that it is read again.
+        """
         known = self._ids.get(one.topic)
         is_same = not known or not one.topic_id or one.topic_id == known[-1]
-        return is_same and one.topic not in self._gone and self._reads(one.topic, one.partition)
+        is_given_up = one.owner_epoch <= self._given_up.get((one.topic, one.partition), -1)
+        is_there = is_same and one.topic not in self._gone and not is_given_up
+        return is_there and self._reads(one.topic, one.partition)
 
     def _hold(self, partitions: Mapping[TopicPartition, str]) -> None:
         for key, topic_id in partitions.items():

@@ -340,6 +340,11 @@ class Query(MemberProcess):
                 assert_never(command)
 
     @property
+    def given_up(self) -> set[tuple[str, int]]:
+        """The partitions that a query that commits nothing has given up."""
+        return set() if self._read_only is None else self._read_only.given_up
+
+    @property
     def reached(self) -> Mapping[tuple[str, int], int]:
         """The positions of a query that commits nothing."""
         return {} if self._read_only is None else self._read_only.reached

@@ -160,6 +160,26 @@ def test_a_position_that_is_gone_goes_on_where_the_answer_to_the_report_says() -
     assert positions.show(held).partitions[0].start == 40
 
 
+def test_a_position_that_was_given_up_is_no_place_to_go_on_at() -> None:
+    start = StreamOffset("c", "g", "m-1", (claim(0, 10, 100), claim(1, 10, 100)))
+    member, ends = FakeMember((owned(0, 10), owned(1, 10))), FakeEnds({0: 200, 1: 40})
+    session = a_session(ReadOnlyMember(member, start), ends, fail=False, is_committing=False)
+
+    given_up = session.next_offset(start, None, is_single_run=False)
+
+    assert [lost.position for lost in member.reported] == [100]
+    assert given_up.ranges == (claim(0, 100, 200),)
+    member.partitions, ends.ends = (owned(0, 10), owned(1, 0, epoch=9)), {0: 200, 1: 150}
+    again = read_only(FakeMember(member.partitions), ends, given_up)
+    assert again.next_offset(given_up, None, is_single_run=False).claims == (claim(1, 0, 150, epoch=9),)
+    session.readable(given_up)
+    anew = session.next_offset(given_up, None, is_single_run=False)
+    assert anew.claims == (claim(1, 0, 150, epoch=9),)
+    session.readable(anew)
+    member.partitions, ends.ends = (owned(0, 10),), {0: 300}
+    assert session.next_offset(anew, None, is_single_run=False).ranges[1] == claim(1, 150, 150, epoch=9)
+
+
 def test_a_partition_that_is_not_asked_for_any_more_keeps_no_place() -> None:
     start = StreamOffset("c", "g", "m-1", (Claim("left", "left-id", 0, 7, 5, 9), claim(0, 5, 9), claim(1, 5, 9)))
     reader = ReadOnlyMember(FakeMember((owned(0, 9),)), start)
