@@ -57,7 +57,7 @@ class ReadOnlyPositions:
         """Remember what is finished and let every range be read.
 
         As with the coordinator, a range is not finished that was not planned after it was offered here. The stream
-        offset of claims shows all that there is, so a partition that nothing was read of keeps its place as well.
+        offset of claims shows all that is not wanted back, so a partition that nothing was read of keeps its place too.
         """
         done = tuple(
             PartitionResult(one.topic, one.partition, _UNPLANNED if one in self._offered else ErrorCode.NONE)
@@ -74,7 +74,8 @@ class ReadOnlyPositions:
             self._seen = None
         if claims:
             for one in self._shown.partitions:
-                self._read_to.setdefault((one.topic, one.topic_id, one.partition), one.start)
+                if not one.is_stopping:
+                    self._read_to.setdefault((one.topic, one.topic_id, one.partition), one.start)
         self._offered = frozenset(claims)
         return AdvanceOutcome(
             claimed=tuple(claims),

@@ -114,6 +114,17 @@ def test_a_partition_that_nothing_was_read_of_goes_on_where_its_checkpoint_shows
     assert session.next_offset(second, None, is_single_run=False).claims == (claim(1, 100, 600, epoch=9),)
 
 
+def test_a_partition_that_was_wanted_back_before_it_was_shown_keeps_no_place() -> None:
+    member, _, session, first = a_query_at_100(starts=(10,))
+    member.partitions = (owned(0, 10), owned(1, 500, is_stopping=True))
+    second = session.next_offset(first, None, is_single_run=False)
+    assert second.ranges == (claim(0, 100, 200),)
+    session.readable(second)
+    member.partitions = (owned(0, 10), owned(1, 30, epoch=9))
+
+    assert session.next_offset(second, None, is_single_run=False).claims == (claim(1, 30, 200, epoch=9),)
+
+
 def test_a_partition_that_is_away_for_long_stays_in_each_checkpoint() -> None:
     member, ends, session, offset = a_query_at_100()
     member.partitions = (owned(0, 10),)
