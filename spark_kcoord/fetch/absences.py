@@ -6,6 +6,7 @@ Metadata is what one broker knows, and a broker that was just started may not kn
 from __future__ import annotations
 
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,7 +36,7 @@ class Absences:
         self._lasting_s = lasting_s
         self._absent: dict[str, _Absence] = {}
 
-    def note(self, names: Collection[str], there: Collection[str], now: float) -> None:
+    def note(self, names: Collection[str], there: AbstractSet[str], now: float) -> None:
         """Take note of an answer about `names`, of which these are `there`."""
         for name in names:
             known = self._absent.get(name)

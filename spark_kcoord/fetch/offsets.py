@@ -315,7 +315,7 @@ async def _topics(
         failure: kafka_errors.KafkaError | None = None
         try:
             found = await client.refresh(names)
-            there = [name for name, topic in found.items() if topic.error not in _UNKNOWN_TOPIC]
+            there = {name for name, topic in found.items() if topic.error not in _UNKNOWN_TOPIC}
             refused = {name for name, topic in found.items() if topic.error is kafka_errors.InvalidTopicError}
             now = time.monotonic()
             absences.note(names, there, now)

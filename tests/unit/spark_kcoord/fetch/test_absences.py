@@ -76,18 +76,18 @@ def test_a_time_that_is_over_makes_no_topic_unknown_that_was_there_a_moment_ago(
 
 def test_a_topic_that_is_seen_again_has_to_be_absent_anew() -> None:
     absences = Absences(3.0)
-    absences.note(["t"], [], 0.0)
-    absences.note(["t"], ["t"], 1.0)
-    absences.note(["t"], [], 2.0)
-    absences.note(["t"], [], 4.0)
+    absences.note(["t"], set(), 0.0)
+    absences.note(["t"], {"t"}, 1.0)
+    absences.note(["t"], set(), 2.0)
+    absences.note(["t"], set(), 4.0)
     assert absences.proven(["t"], 4.0, is_last=True) == set()
-    absences.note(["t"], [], 5.0)
+    absences.note(["t"], set(), 5.0)
     assert absences.proven(["t"], 5.0, is_last=False) == {"t"}
     assert absences.proven(["u"], 5.0, is_last=False) == set()
 
 
 def test_an_absence_of_long_ago_says_nothing_of_one_that_is_seen_now() -> None:
     absences = Absences(3.0)
-    absences.note(["t"], [], 0.0)
-    absences.note(["t"], [], 100.0)
+    absences.note(["t"], set(), 0.0)
+    absences.note(["t"], set(), 100.0)
     assert absences.proven(["t"], 100.0, is_last=False) == set()
