@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from coordinator.protocol.ids import TopicPartition
@@ -41,7 +42,7 @@ class TopicWatch:
 
     def __init__(self, clock: Callable[[], float], reads: Callable[[str, int], bool] = reads_all) -> None:
         self._clock = clock
-        self._reads = reads
+        self._reads = cache(reads)  # a pattern takes tens of microseconds a name, and each micro-batch asks
         self._ids: dict[str, list[str]] = {}
         self._held: dict[TopicPartition, str] = {}
         self._read_to: dict[TopicPartition, int] = {}

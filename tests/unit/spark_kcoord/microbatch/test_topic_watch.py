@@ -5,6 +5,7 @@ import pytest
 from coordinator.protocol.parts import Claim
 from spark_kcoord.errors import DataLossError, KafkaAwayError
 from spark_kcoord.microbatch.stream_offset import StreamOffset
+from spark_kcoord.microbatch.topic_watch import TopicWatch
 from tests.helpers.fake_member import FakeEnds, FakeMember, a_session, claim, owned
 
 
@@ -175,3 +176,15 @@ def test_topic_that_is_gone_and_asked_for_again_is_data_loss() -> None:
     start = StreamOffset("c", "g", "m-1", (OLD, claim(0, 5, 9)))
     with pytest.raises(DataLossError, match="topic old any more"):
         a_session(FakeMember((owned(0, 9),)), FakeEnds({0: 12})).next_offset(start, None, is_single_run=False)
+
+
+def test_what_a_query_asks_for_is_found_out_once_for_each_partition() -> None:
+    asked: list[tuple[str, int]] = []
+
+    def reads(topic: str, partition: int) -> bool:
+        asked.append((topic, partition))
+        return True
+
+    topics = TopicWatch(lambda: 0.0, reads)
+    assert [topics.may_come_back(claim(number, 5, 9)) for number in (0, 1, 0, 1)] == [True] * 4
+    assert asked == [("t", 0), ("t", 1)]
