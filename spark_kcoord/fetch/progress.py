@@ -77,6 +77,7 @@ class RangeProgress:
         "_fail_on_data_loss",
         "_gone_since",
         "_hole_at",
+        "_is_late",
         "_least_bytes",
         "_local_start",
         "_log_start",
@@ -122,6 +123,8 @@ class RangeProgress:
         self._readable_end = UNKNOWN_OFFSET
         self._stalled_since: float | None = None
         self._gone_since: float | None = None
+        self._is_late = False
+        """True if metadata said that the topic is gone when the time was over already."""
         self._backoff: Backoff | None = None
 
     @property
@@ -203,19 +206,22 @@ class RangeProgress:
         """Note that metadata does not have the partition of the very topic: the range is given up where that lasts.
 
         Brokers learn of topics at different moments. So it has to last some seconds where a loss fails the read, since
-        that can be read again, and until the time-out is over where it is passed over. Raises DataLossError, and
-        KcoordError when the time is over and metadata has said so for a moment only.
+        that can be read again, and until the time-out is over where it is passed over. While others of a task are read
+        metadata may be asked so late that the time is over by then: once the seconds are waited for all the same.
+        Raises DataLossError, and KcoordError when the time is over and metadata says so now and then.
         """
         self.replica = NO_REPLICA
+        is_news = self._gone_since is None
         self._gone_since = now if self._gone_since is None else self._gone_since
         is_stalled = self._is_stalled(now)
         is_lasting = now - self._gone_since > min(_TOPIC_GRACE_S, self._timeout_s / 4)
         if is_lasting and (self._fail_on_data_loss or is_stalled):
             self._lose(f"the topic was deleted or made again; [{self.position}, {self.wanted.end}) is gone")
             self.position = self.wanted.end
-        elif is_stalled:
+        elif is_stalled and is_news and self._is_late:
             raise self._failure(error)
         else:
+            self._is_late = is_stalled
             self.ready_at = now + self._next_wait_s()
 
     def compare(self, first: int, end: int, now: float) -> None:

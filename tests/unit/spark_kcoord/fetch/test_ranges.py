@@ -235,17 +235,32 @@ def test_answer_without_records_in_between_takes_back_that_a_topic_is_gone() -> 
         progress.miss(UNKNOWN, 0.0)
         progress.take(PartAnswer(None, readable_end=2, had_its_turn=True), 1.0)
     failing.miss(UNKNOWN, 59.0)
-    with pytest.raises(KcoordError, match="cannot be read"):
-        passing.miss(UNKNOWN, 60.0)
+    passing.miss(UNKNOWN, 60.0)
     assert (failing.position, passing.position) == (0, 0)
 
 
 def test_topic_that_is_missed_only_when_the_time_is_over_is_not_passed_over() -> None:
     progress = a_range(fail_on_data_loss=False)
     progress.fail(kafka_errors.KafkaConnectionError(), 0.0)
-    with pytest.raises(KcoordError, match="cannot be read"):
-        progress.miss(UNKNOWN, 60.0)
+    progress.miss(UNKNOWN, 60.0)
     assert progress.position == 0
+    assert progress.fail(kafka_errors.OffsetOutOfRangeError(), 63.0), "metadata has named the topic in between"
+    with pytest.raises(KcoordError, match="cannot be read"):
+        progress.miss(UNKNOWN, 63.0)
+    assert progress.position == 0
+
+
+def test_topic_of_which_metadata_was_asked_late_is_missed_for_seconds_all_the_same() -> None:
+    failing, passing = a_range(fail_on_data_loss=True), a_range(fail_on_data_loss=False)
+    for progress in (failing, passing):
+        assert not progress.fail(UNKNOWN, 0.0)  # then others of the task are read for long
+        for second in range(200, 206):
+            progress.miss(UNKNOWN, float(second))
+        assert progress.position == 0
+    passing.miss(UNKNOWN, 206.0)
+    assert passing.is_done
+    with pytest.raises(DataLossError, match="deleted or made again"):
+        failing.miss(UNKNOWN, 206.0)
 
 
 def test_partition_that_is_gone_from_the_metadata_is_data_loss() -> None:
