@@ -31,6 +31,8 @@ _log = logging.getLogger(__name__)
 GROWTH_S = 30.0
 """The time between two looks."""
 RETRY_S = 1.0
+_SHOWN = 8
+"""The number of partitions that a log line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Growth:
     def taken(self, missing: Iterable[Key]) -> None:
         """Say that what was found is read, and what is missing is read on.
 
-        What comes from now on of the topics that were found is read from its beginning.
+        Partitions of these topics that come from now on are read from their beginning.
         """
         if self._asked is not None:
             self._read = self._asked.of
@@ -167,4 +169,6 @@ def _are_two(one_id: str | None, other_id: str | None) -> bool:
 
 def _say(what: str, partitions: Collection[Key]) -> None:
     if partitions:
-        _log.warning(what, ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)), GROWTH_S)
+        shown = ", ".join(f"{topic}-{number}" for topic, number in sorted(partitions)[:_SHOWN])
+        more = f" and {len(partitions) - _SHOWN} more" if len(partitions) > _SHOWN else ""
+        _log.warning(what, shown + more, GROWTH_S)

@@ -222,6 +222,20 @@ def test_a_topic_that_two_looks_do_not_find_is_read_no_more_and_whole_when_it_co
         assert consumer.found(A0, B0) == [("a", 0, 0), ("a", 0, 1)]
 
 
+def test_a_warning_names_a_few_of_the_partitions_that_are_missing(
+    logs: dict[Key, int], looks: list[list[Key]], caplog: pytest.LogCaptureFixture
+) -> None:
+    many = {("a", number): 4 for number in range(10)}
+    logs |= many
+    with alone(logs) as consumer:
+        consumer.subscribe(pattern="[ab]")
+        assert consumer.found(*many, B0) == []
+        for key in many:
+            del logs[key]
+        looked_again(consumer, looks)
+    assert "a-0, a-1, a-2, a-3, a-4, a-5, a-6, a-7 and 2 more any more" in caplog.text
+
+
 def test_a_topic_is_missing_anew_when_it_was_found_in_between(logs: dict[Key, int], looks: list[list[Key]]) -> None:
     with alone(logs) as consumer:
         consumer.subscribe(pattern="[ab]")
