@@ -1,8 +1,7 @@
 """A record that cannot be deserialized keeps back what is behind it in its partition, and no other partition."""
 
 import asyncio
-import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
@@ -12,18 +11,11 @@ from spark_kcoord.consumer import errors
 from spark_kcoord.consumer.values import TopicPartition
 from tests.helpers.fake_consuming import AsyncRig, Rig, owned
 
+pytestmark = pytest.mark.usefixtures("closes_rigs")
+
 P0 = TopicPartition("t", 0)
 OTHERS = 100
 """The offset at which partitions begin that have no bad record."""
-
-
-@pytest.fixture(autouse=True)
-def _closing() -> Iterator[None]:
-    """Close what a test has made, before it is collected."""
-    gc.disable()
-    yield
-    Rig.close_all()
-    gc.enable()
 
 
 def refusing(*bad: bytes) -> Callable[[bytes], bytes]:

@@ -5,7 +5,7 @@ import math
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -26,16 +26,9 @@ from spark_kcoord.fetch.tailing.fetched import OutOfRange, Trouble, Truncated
 from spark_kcoord.member.core.held.holdings import Assignment
 from tests.helpers.fake_consuming import Rig, chunk, owned
 
+pytestmark = pytest.mark.usefixtures("closes_rigs")
+
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture(autouse=True)
-def _closing() -> Iterator[None]:
-    """Close what a test has made, before it is collected."""
-    gc.disable()
-    yield
-    Rig.close_all()
-    gc.enable()
 
 
 def final(partition: int, offset: int | None, epoch: int = 7, leader_epoch: int | None = 3) -> FinalOffset:

@@ -1,6 +1,5 @@
 """A consumer that has left its group because its program did not poll: it is open, and its commits are refused."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,13 +9,9 @@ from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.errors import LeftAloneError
 from tests.helpers.fake_consuming import Rig
 
+pytestmark = pytest.mark.usefixtures("closes_rigs")
+
 P0 = TopicPartition("t", 0)
-
-
-@pytest.fixture(autouse=True)
-def _closing() -> Iterator[None]:
-    yield
-    Rig.close_all()
 
 
 def leave_alone(rig: Rig) -> None:

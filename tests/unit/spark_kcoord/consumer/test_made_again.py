@@ -1,7 +1,6 @@
 """A topic that is deleted and made again under a consumer that reads it by hand: all records of the new one come."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from kcoord import TopicPartition, errors
 from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.fetch.tailing.fetched import OutOfRange
 from tests.helpers.fake_consuming import AsyncRig, Rig
+from tests.helpers.held_calls import HeldCall
 from tests.helpers.scripted_coordinator import ScriptedCoordinator
 
 P0 = TopicPartition("t", 0)
@@ -181,15 +181,13 @@ def test_what_was_read_of_the_new_topic_is_committed_though_the_group_was_furthe
 def test_a_commit_of_the_old_topic_whose_answer_comes_late_is_no_bound_of_commits_in_the_new_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    is_asked, may_answer, sent = threading.Event(), threading.Event(), []
+    accept, sent = HeldCall(CommitOffsetsResponse(accepted=1)), []
 
     def answer(_: Any, request: Any, __: float) -> Any:
         if isinstance(request, FetchOffsets):
             return FetchOffsetsResponse(offsets=())
         sent.append(request.offsets[0].offsets)
-        is_asked.set()
-        assert may_answer.wait(60)
-        return CommitOffsetsResponse(accepted=1)
+        return accept()
 
     monkeypatch.setattr(asking, "ask_coordinators", answer)
 
@@ -199,12 +197,11 @@ def test_a_commit_of_the_old_topic_whose_answer_comes_late_is_no_bound_of_commit
             await rig.assign({P0: 4})
             assert await rig.offsets() == [(0, 4), (0, 5)]
             committing = asyncio.create_task(rig.commit())
-            while not is_asked.is_set():
-                await asyncio.sleep(0.001)
+            await accept.begun()
             rig.kafka.news_now = [OutOfRange(P0, rig.kafka.wanted[P0].token, 6, is_new_topic=True)]
             rig.kafka.topic_id, rig.kafka.ends = "new", {P0: 3}
             assert [at for _ in range(4) for _, at in await rig.offsets()] == [0, 1, 2]
-            may_answer.set()
+            accept.end()
             await committing
             await rig.commit({P0: 2})
             await rig.commit()

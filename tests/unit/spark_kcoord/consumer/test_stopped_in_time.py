@@ -1,9 +1,7 @@
 """A stop() of an asyncio consumer that does not get its turn: in its time the consumer is closed, and stays so."""
 
 import asyncio
-import threading
 import time
-from typing import Any
 
 import pytest
 
@@ -13,43 +11,21 @@ from spark_kcoord.consumer.conduct import asking
 from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.errors import MemberClosedError
 from tests.helpers.fake_consuming import AsyncRig
-
-LONG_S = 60.0
-
-
-class Slow:
-    """A listener that is told of anything until it may end."""
-
-    def __init__(self) -> None:
-        self.is_told = asyncio.Event()
-        self.may_end = asyncio.Event()
-
-    async def _hear(self, _: Any) -> None:
-        self.is_told.set()
-        await self.may_end.wait()
-
-    on_partitions_assigned = on_partitions_revoked = _hear
+from tests.helpers.held_calls import LONG_S, HeldCall, SlowListener
 
 
 def test_a_stop_does_not_outlast_its_time_out_by_the_call_of_another_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_asked, may_answer = threading.Event(), threading.Event()
-
-    def answer(*_: Any) -> FetchOffsetsResponse:
-        is_asked.set()
-        assert may_answer.wait(LONG_S)
-        return FetchOffsetsResponse(offsets=())
-
+    answer = HeldCall(FetchOffsetsResponse(offsets=()))
     monkeypatch.setattr(asking, "ask_coordinators", answer)
 
     async def main() -> None:
         rig = AsyncRig(topics=(), bootstrap_servers="k:1", auto_offset_reset="earliest")
         assigning = asyncio.create_task(rig.assign([TopicPartition("u", 0)]))
-        while not is_asked.is_set():
-            await asyncio.sleep(0.001)
+        await answer.begun()
         began_s = time.monotonic()
         await rig.stop(timeout_ms=10)
         assert time.monotonic() - began_s < LONG_S / 2
-        may_answer.set()
+        answer.end()
         with pytest.raises(errors.ConsumerClosedError):
             await assigning
         assert rig.kafka.wanted == {}, "nothing is fetched any more"
@@ -59,7 +35,7 @@ def test_a_stop_does_not_outlast_its_time_out_by_the_call_of_another_task(monkey
 
 def test_a_stop_that_is_cancelled_before_its_turn_leaves_a_closed_consumer() -> None:
     async def main() -> None:
-        listener, rig = Slow(), AsyncRig(topics=())
+        listener, rig = SlowListener(), AsyncRig(topics=())
         rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
 
         async def read() -> list[int]:
@@ -84,7 +60,7 @@ def test_a_stop_that_is_cancelled_before_its_turn_leaves_a_closed_consumer() -> 
 
 def test_a_static_member_keeps_its_place_when_its_stop_is_cancelled_before_its_turn() -> None:
     async def main() -> None:
-        listener, rig = Slow(), AsyncRig(topics=(), group_instance_id="a")
+        listener, rig = SlowListener(), AsyncRig(topics=(), group_instance_id="a")
         rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
         reading = asyncio.create_task(rig.getmany())
         await listener.is_told.wait()
@@ -108,7 +84,7 @@ def test_a_stop_that_has_begun_is_left_alone_by_one_that_does_not_get_its_turn(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> None:
-        listener, rig = Slow(), AsyncRig(topics=())
+        listener, rig = SlowListener(), AsyncRig(topics=())
         rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
         listener.may_end.set()
         await rig.getmany()
@@ -127,11 +103,7 @@ def test_a_stop_that_has_begun_is_left_alone_by_one_that_does_not_get_its_turn(
 
 
 def test_a_call_that_goes_on_after_such_a_stop_joins_no_group() -> None:
-    has_begun, may_end = threading.Event(), threading.Event()
-
-    def close() -> None:
-        has_begun.set()
-        assert may_end.wait(LONG_S)
+    close = HeldCall()
 
     async def main() -> None:
         rig = AsyncRig()
@@ -139,10 +111,9 @@ def test_a_call_that_goes_on_after_such_a_stop_joins_no_group() -> None:
         rig.member.is_left_alone, rig.member.failure = True, MemberClosedError("it was not polled for 300 s")
         rig.member.close = close  # type: ignore[method-assign]
         reading = asyncio.create_task(rig.getmany())
-        while not has_begun.is_set():
-            await asyncio.sleep(0.001)
+        await close.begun()
         await rig.stop(timeout_ms=10)
-        may_end.set()
+        close.end()
         with pytest.raises(errors.ConsumerClosedError):
             await reading
         assert len(rig.members) == 1

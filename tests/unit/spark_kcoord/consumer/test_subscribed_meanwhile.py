@@ -1,7 +1,6 @@
 """A task that subscribes while another one's assign() or unsubscribe() waits: what has returned well is so."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
@@ -14,44 +13,22 @@ from spark_kcoord.consumer.values import TopicPartition
 from spark_kcoord.errors import MemberClosedError
 from spark_kcoord.member.settings import MemberSettings
 from tests.helpers.fake_consuming import AsyncRig
+from tests.helpers.held_calls import HeldCall, SlowToRevoke
 
 U0 = TopicPartition("u", 0)
-LONG_S = 60.0
-
-
-class Slow:
-    """A listener that is told what is revoked until it may end."""
-
-    def __init__(self) -> None:
-        self.is_told = asyncio.Event()
-        self.may_end = asyncio.Event()
-
-    def on_partitions_assigned(self, assigned: Any) -> None:
-        pass
-
-    async def on_partitions_revoked(self, revoked: Any) -> None:
-        self.is_told.set()
-        await self.may_end.wait()
 
 
 def test_an_assign_is_refused_when_another_task_has_subscribed_while_it_waited(monkeypatch: pytest.MonkeyPatch) -> None:
-    is_asked, may_answer = threading.Event(), threading.Event()
-
-    def answer(*_: Any) -> FetchOffsetsResponse:
-        is_asked.set()
-        assert may_answer.wait(LONG_S)
-        return FetchOffsetsResponse(offsets=())
-
+    answer = HeldCall(FetchOffsetsResponse(offsets=()))
     monkeypatch.setattr(asking, "ask_coordinators", answer)
 
     async def main() -> None:
         rig = AsyncRig(topics=(), bootstrap_servers="k:1", auto_offset_reset="earliest")
         async with rig:
             assigning = asyncio.create_task(rig.assign([U0]))
-            while not is_asked.is_set():
-                await asyncio.sleep(0.001)
+            await answer.begun()
             rig.subscribe(["t"])
-            may_answer.set()
+            answer.end()
             with pytest.raises(errors.SubscriptionNotValidError, match=r"while assign\(\) waited"):
                 await assigning
             assert rig.subscription() == {"t"}
@@ -63,7 +40,7 @@ def test_an_assign_is_refused_when_another_task_has_subscribed_while_it_waited(m
 
 async def subscribe_while_unsubscribe_waits(rig: AsyncRig, topic: str) -> None:
     """Unsubscribe from a topic, and subscribe to one in another task while the listener of the first is told."""
-    listener = Slow()
+    listener = SlowToRevoke()
     rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
     await rig.wait_for_assignment()
     unsubscribing = asyncio.create_task(rig.unsubscribe())
@@ -102,7 +79,7 @@ def test_a_topic_that_is_subscribed_to_again_while_another_task_unsubscribes_is_
 
 def test_a_consumer_that_is_being_stopped_takes_no_subscription() -> None:
     async def main() -> None:
-        listener, rig = Slow(), AsyncRig(topics=())
+        listener, rig = SlowToRevoke(), AsyncRig(topics=())
         rig.subscribe(["t"], listener=listener)  # type: ignore[arg-type]
         await rig.getmany()
         stopping = asyncio.create_task(rig.stop())
@@ -117,11 +94,7 @@ def test_a_consumer_that_is_being_stopped_takes_no_subscription() -> None:
 
 
 def test_a_stop_leaves_the_group_of_a_subscription_that_was_made_while_another_task_unsubscribed() -> None:
-    has_begun, may_end = threading.Event(), threading.Event()
-
-    def close() -> None:
-        has_begun.set()
-        assert may_end.wait(LONG_S)
+    close = HeldCall()
 
     def refuse(_: MemberSettings) -> None:
         raise MemberClosedError("it is closed")
@@ -132,13 +105,12 @@ def test_a_stop_leaves_the_group_of_a_subscription_that_was_made_while_another_t
         first = rig.member
         first.close, first.resubscribe = close, refuse  # type: ignore[method-assign]
         unsubscribing = asyncio.create_task(rig.unsubscribe())
-        while not has_begun.is_set():
-            await asyncio.sleep(0.001)
+        await close.begun()
         first.close = lambda: None  # type: ignore[method-assign]
         rig.subscribe(["u"])
         stopping = asyncio.create_task(rig.stop())
         await asyncio.sleep(0)
-        may_end.set()
+        close.end()
         await unsubscribing
         await stopping
         assert [member.left_with is None for member in rig.members] == [False, False]
