@@ -91,7 +91,7 @@ class Membership:
         connection = desk.connections.get(registration.connection_id)
         if connection is None or connection.is_closing:
             return
-        # What waited for Kafka, or a turn, was looked at before it did, and what it says by itself does not change.
+        # A registration that waited for Kafka, or a turn, was looked at before it did, and does not change.
         is_looked_at = read is not None or self.turns.of_registration(registration) is not None
         refusal = (
             None if is_looked_at else why_malformed(request, registration.shown, desk.limits, self._known_assignors)
@@ -168,7 +168,7 @@ class Membership:
                 self._time_kafka(registration)
             return
         if len(desk.registrations) >= desk.limits.registrations_max:
-            why = f"{desk.limits.registrations_max} members wait for Kafka already; try again"
+            why = f"{desk.limits.registrations_max} members wait for Kafka or for their turn already; try again"
             self._refuse(registration, ErrorCode.COORDINATOR_NOT_AVAILABLE, why)
             return
         desk.registrations[registration.connection_id] = registration
