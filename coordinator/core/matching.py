@@ -1,9 +1,8 @@
 """The topics that patterns match: found a bounded number of names in each step, and remembered.
 
-What a name costs is counted in instructions of RE2 times characters, since that is what it takes at worst: a pattern of
-2,500 instructions and a name of 249 characters are 1.3 ms. Whoever gets None asks again in a later step, and what was
-found before is found there. Of a listing that changes only the new names are matched. Nothing here knows members or
-groups.
+The cost of a name is counted in instructions of RE2 times characters, which it takes at worst: a pattern of 2,500
+instructions and a name of 249 characters are 1.3 ms. None as an answer has to be asked for again in a later step, with
+what was found before. Of a listing that changes only the new names are matched. Nothing here knows members or groups.
 """
 
 from collections.abc import Iterator
@@ -110,7 +109,7 @@ class Matching:
         self._matched[pattern] = matched
         is_through = matched.go_on()
         if is_through and matched.names is not names:
-            # What was begun with is ended first, so that a listing that changes all the time does not begin it anew.
+            # The listing that was begun with is ended first: one that changes all the time does not begin it anew.
             news = self._new_names(matched.names, names)
             matched.found = [name for name in matched.found if name in names]
             self._meter.match(len(matched.found))

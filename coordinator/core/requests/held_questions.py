@@ -1,6 +1,6 @@
 """Questions that a node holds, in rows of those that are answered together, and found by shard, by epoch and by time.
 
-Whoever asks says which leader epoch it doubts, so there may be as many epochs as questions. Rows can therefore be had
+A question says which leader epoch it doubts, so there may be as many epochs as questions. Rows can therefore be had
 by themselves: those of a shard, of an epoch, or with a question whose time is over. What the answer is, and when it is
 known, is decided by `finding`.
 """

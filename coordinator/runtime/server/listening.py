@@ -29,7 +29,7 @@ All of them look whenever somebody comes, which takes 80 microseconds of a conne
 async def begin_accepting(server: asyncio.Server) -> None:
     """Accept connections from now on; raises OSError when another process has taken the address meanwhile.
 
-    What is accepted has the options of the socket that it was accepted on.
+    Accepted connections have the options of the socket that they were accepted on.
     """
     for listening in server.sockets:
         with contextlib.closing(listening.dup()) as sock:

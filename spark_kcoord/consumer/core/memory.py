@@ -1,9 +1,9 @@
 """The memory that the chunks of a consumer take: what of it is held for later, and words to the fetcher about that.
 
-What a program does not take keeps nothing from it that it asks for. While a call names partitions, the others are not
-taken from, and neither is one whose next record cannot be given. Where what is buffered leaves no room, such partitions
-are set aside: nothing more is fetched of them, and the fetcher counts what is buffered as held for later, beside which
-it fetches the others. One that is asked for again is fetched again when little of it is left.
+Records that a program does not take keep none from it that it asks for. While a call names partitions, the others are
+not taken from, and neither is one whose next record cannot be given. Where what is buffered leaves no room, such
+partitions are set aside: nothing more is fetched of them, and the fetcher counts what is buffered as held for later,
+beside which it fetches the others. One that is asked for again is fetched again when little of it is left.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Subscriptions held against those of others, in turns: may their members come to share a partition?
 
 Patterns are held against as many names in one step as it may match, and the names may be made up by whoever registers.
-Who is compared with whom, and what follows, is not known here.
+Which members are compared, and for what, is decided by `places`.
 """
 
 from collections.abc import Iterable

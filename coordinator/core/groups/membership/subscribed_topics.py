@@ -133,7 +133,7 @@ class SubscribedTopics:
     ) -> tuple[str, ...]:
         """Return the topics that a subscription stands for now.
 
-        What a member that comes back stood for before is kept where the step has matched enough, and looked at later.
+        A member that comes back keeps those that it had where the step has matched enough, and is looked at later.
         """
         if subscription.pattern is None:
             return named_topics(subscription)

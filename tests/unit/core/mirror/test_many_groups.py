@@ -1,4 +1,4 @@
-"""What is mirrored does not wait for the many groups that are not, and whatever waits is seen to wait."""
+"""A mirrored group does not wait for the many that are not, and one that waits is seen to wait."""
 
 from collections.abc import Callable, Sequence
 

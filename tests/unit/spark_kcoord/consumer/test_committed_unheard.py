@@ -1,4 +1,4 @@
-"""What was committed without a call that heard of it: a position before that is left out of commits, or refused."""
+"""Offsets are committed without a call that hears of it: a position before them is left out of commits, or refused."""
 
 import asyncio
 from dataclasses import replace

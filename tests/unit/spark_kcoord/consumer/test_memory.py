@@ -1,4 +1,4 @@
-"""What a fetcher is told of a consumer's memory: once, and also where nothing is freed; and what is set aside in it."""
+"""The fetcher is told of a consumer's memory once, also where nothing is freed; and partitions are set aside in it."""
 
 from spark_kcoord.consumer.core.held import Grant
 from spark_kcoord.consumer.core.machine import ConsumerMachine
